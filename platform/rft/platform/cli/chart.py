@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import isfinite
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from plotille import Canvas
 from rich.console import Group, RenderableType
@@ -128,8 +128,8 @@ def _point(step: Answer, train: float | None, valid: float | None, *, interval: 
     return Point(step.need("step", int), train, valid, None if low is None or high is None else (low, high))
 
 
-def curves_page(curves: Answer, width: int) -> RenderableType:
-    """A job's reward curve, as wide as the page, and its sums."""
+def curves_page(curves: Answer, width: int, best_step: int | None = None) -> RenderableType:
+    """A job's reward curve, as wide as the page, and its sums. `best_step`: what the job has chosen, at its end."""
     points = [_drawn_point(point) for point in curves.parts("data")]
     steps, rollouts = curves.need("steps", int), curves.need("rollouts", int)
     left_out = curves.need("excluded", int) / rollouts if rollouts else None
@@ -137,7 +137,7 @@ def curves_page(curves: Answer, width: int) -> RenderableType:
         "steps": f"{steps:,}" + (f", drawn: {len(points)}" if len(points) < steps else ""),
         "training reward": _range([(point.step, point.train, None) for point in points if point.train is not None]),
         "validation reward": _range(
-            [(point.step, point.valid, point.interval) for point in points if point.valid is not None]
+            [(point.step, point.valid, point.interval) for point in points if point.valid is not None], best_step
         ),
         "rollouts": f"{rollouts:,}, left out: {share(left_out)}",
     }
@@ -145,13 +145,18 @@ def curves_page(curves: Answer, width: int) -> RenderableType:
     return Group(reward_curve(points, min(width, _WIDEST), _LINES), Text(), named)
 
 
-def _range(series: Sequence[tuple[int, float, tuple[float, float] | None]]) -> str | None:
+_Place: TypeAlias = tuple[int, float, tuple[float, float] | None]
+
+
+def _range(series: Sequence[_Place], best_step: int | None = None) -> str | None:
     """From where to where, and the best on the way, with their intervals; None where there is nothing."""
     if not series:
         return None
-    top = max(series, key=lambda at: at[1])
-    first, last, best = (
-        number(value) + ("" if interval is None else f" [{number(interval[0])}, {number(interval[1])}]")
-        for _, value, interval in (series[0], series[-1], top)
-    )
-    return f"{first} -> {last}, best {best} at step {top[0]}"
+    best = [max(series, key=lambda at: at[1])] if best_step is None else [at for at in series if at[0] == best_step]
+    told = f"{_reward(series[0])} -> {_reward(series[-1])}"
+    return told + "".join(f", best {_reward(at)} at step {at[0]}" for at in best)
+
+
+def _reward(at: _Place) -> str:
+    _, value, interval = at
+    return number(value) + ("" if interval is None else f" [{number(interval[0])}, {number(interval[1])}]")

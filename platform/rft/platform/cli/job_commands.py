@@ -225,4 +225,7 @@ def show_curves(
     from rft.platform.cli.chart import curves_page
 
     window = {"from_step": from_step, "to_step": to_step, "points": points}
-    here.show(here.client.get(job_path(job_id, "curves"), window), lambda curves: curves_page(curves, here.out.width))
+    raw = here.client.get(job_path(job_id, "curves"), window)
+    # An evaluation that lost most of its rollouts may be the highest, and no checkpoint of the job's.
+    best_step = None if here.as_json else Answer(here.client.get(job_path(job_id))).get("best_step", int)
+    here.show(raw, lambda curves: curves_page(curves, here.out.width, best_step))

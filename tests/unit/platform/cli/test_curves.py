@@ -67,6 +67,20 @@ def test_validation_rewards_have_their_intervals() -> None:
     assert "0.500 [0.250, 0.750] -> 0.625, best 0.625 at step 2" in shown
 
 
+@pytest.mark.parametrize(
+    ("best_step", "told"),
+    [
+        (None, "0.500 -> 0.750, best 0.900 at step 1"),
+        (2, "0.500 -> 0.750, best 0.750 at step 2"),
+        (9, "0.500 -> 0.750 "),
+    ],
+)
+def test_the_best_validation_is_the_one_that_the_job_chose(best_step: int | None, told: str) -> None:
+    data: list[Any] = [{"step": step, "record": {"valid": figures(it)}} for step, it in enumerate((0.5, 0.9, 0.75))]
+    answer = Answer({"steps": 3, "rollouts": 24, "excluded": 0, "data": data})
+    assert told in printed(lambda console: curves_page(answer, console.width, best_step), 100)
+
+
 def test_a_step_has_the_reward_of_its_rows_where_that_was_estimated() -> None:
     lost_hard_rows = figures(0.923, 2) | {"reward_estimate": {"mean": 0.75, "low": 0.516, "high": 0.894}}
     record: dict[str, Any] = {"train": figures(0.5, 2), "valid": lost_hard_rows, "timing": {"full_step_s": 3.0}}
