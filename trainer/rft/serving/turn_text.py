@@ -29,14 +29,20 @@ class IncrementalText:
         now = self._decode(self._ids[self._told_from :])
         if now.endswith(_BROKEN):
             # What is no character may stay none for thousands of tokens: what stands before the last few is complete.
-            whole, end = now, max(self._told_to, end - _CHARACTER_TOKENS)
-            now = self._decode(self._ids[self._told_from : end])
-            if not whole.startswith(now):
-                return ""
+            end, now = self._complete(now)
         if len(now) <= len(before):
             return ""
         self._told_from, self._told_to = self._told_to, end
         return now[len(before) :]
+
+    def _complete(self, whole: str) -> tuple[int, str]:
+        """Where `whole` can be cut without cutting a character, and what it is up to there."""
+        for back in range(_CHARACTER_TOKENS, 2 * _CHARACTER_TOKENS):  # Of so many cuts one is between two characters.
+            end = max(self._told_to, len(self._ids) - back)
+            now = self._decode(self._ids[self._told_from : end])
+            if whole.startswith(now):
+                return end, now
+        return self._told_to, ""
 
 
 class TurnText:
