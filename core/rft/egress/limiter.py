@@ -12,6 +12,7 @@ from typing import TypeAlias
 from rft.core.endpoint_load import EndpointLoad, LimitReason
 from rft.egress.breaker import Breaker, BreakerState
 from rft.egress.call_rate import CallRate
+from rft.egress.owners_caps import OwnersCaps
 from rft.egress.reply import AttemptFailure
 from rft.egress.retry_share import RetryShare
 from rft.egress.window import Window
@@ -29,10 +30,6 @@ class EndpointDown(Exception):
     def __init__(self, last_failure: AttemptFailure, down_s: float) -> None:
         super().__init__(f"down for {down_s:.0f} s")
         self.last_failure, self.down_s = last_failure, down_s
-
-
-def _strictest(*caps: int | None) -> int | None:
-    return min((cap for cap in caps if cap is not None), default=None)
 
 
 class Place:
@@ -66,10 +63,7 @@ class Limiter:
         self._rate, self._reason, self._reason_since_s = CallRate(), LimitReason.SET, now()
         self._window, self._breaker, self._retries, self._now = window, breaker, retries, now
         self._on_change = on_change
-        self._caps: dict[str, tuple[int | None, float]] = {}
-        """By owner: calls inside at most, and seconds between two starts at least."""
-        self._cap: int | None = None
-        self._interval_s = 0.0
+        self._caps = OwnersCaps()
         self.tighten(max_concurrency=None, rate_limit=rate_limit)
         self._next_start_s = 0.0
         self._empty_since_s = now()
@@ -93,7 +87,11 @@ class Limiter:
         """Calls inside at most, now."""
         if self._breaker is not None and self._breaker.state is not BreakerState.CLOSED:
             return 1 if self._breaker.state is BreakerState.HALF_OPEN else 0
-        return self._window.limit if self._cap is None else max(1, min(self._cap, self._window.limit))
+        return (
+            self._window.limit
+            if self._caps.concurrency is None
+            else max(1, min(self._caps.concurrency, self._window.limit))
+        )
 
     @property
     def state(self) -> BreakerState:
@@ -129,7 +127,7 @@ class Limiter:
             in_flight=self.in_flight,
             queued=self.queued,
             calls_per_s=self._rate.per_second(now_s),
-            rate_limit=1.0 / self._interval_s if self._interval_s else None,
+            rate_limit=1.0 / self._caps.interval_s if self._caps.interval_s else None,
             breaker=self.state.value,
             down_since=None if down_since_s is None else at - (now_s - down_since_s),
             waits_until=at + max(waits_s) if waits_s and max(waits_s) > 0 else None,
@@ -137,20 +135,12 @@ class Limiter:
 
     def tighten(self, *, max_concurrency: int | None, rate_limit: float | None, owner: str = "") -> None:
         """Take over an owner's caps; of several caps on one endpoint the strictest holds."""
-        cap, interval_s = self._caps.get(owner, (None, 0.0))
-        wanted = _strictest(cap, max_concurrency), max(interval_s, 1.0 / rate_limit if rate_limit else 0.0)
-        if wanted != (cap, interval_s):
-            self._caps[owner] = wanted
-            self._cap = _strictest(self._cap, wanted[0])
-            self._interval_s = max(self._interval_s, wanted[1])
+        self._caps.tighten(owner, max_concurrency=max_concurrency, rate_limit=rate_limit)
 
     def loosen(self, owner: str) -> None:
         """Remove an owner's caps."""
-        if self._caps.pop(owner, None) is None:
-            return
-        self._cap = _strictest(*(cap for cap, _ in self._caps.values()))
-        self._interval_s = max((interval_s for _, interval_s in self._caps.values()), default=0.0)
-        self._pump()
+        if self._caps.loosen(owner):
+            self._pump()
 
     async def enter(self, owner: str = "", *, is_retry: bool = False, probe: Probe | None = None) -> Place:
         """Wait for a place inside. Each `enter` needs one `leave` of the place; none when it raised.
@@ -228,7 +218,7 @@ class Limiter:
 
     def _has_room(self) -> bool:
         if self.state is BreakerState.HALF_OPEN:
-            return self._trial is None and (self._cap is None or self.in_flight < self._cap)
+            return self._trial is None and (self._caps.concurrency is None or self.in_flight < self._caps.concurrency)
         return self.in_flight < self.limit
 
     def _is_retry_covered(self) -> bool:
@@ -248,8 +238,8 @@ class Limiter:
         return place
 
     def _count_start(self) -> None:
-        if self._interval_s:
-            self._next_start_s = self._now() + self._interval_s
+        if self._caps.interval_s:
+            self._next_start_s = self._now() + self._caps.interval_s
 
     def _pump(self) -> None:
         while self.queued and self._has_room():
@@ -324,7 +314,7 @@ class Limiter:
         while breaker.state is BreakerState.OPEN:
             if (wait_s := max(breaker.next_probe_s, self._next_start_s) - self._now()) > 0:
                 await asyncio.sleep(wait_s)
-            elif self._cap is not None and self.in_flight >= self._cap:
+            elif self._caps.concurrency is not None and self.in_flight >= self._caps.concurrency:
                 self._departure = asyncio.get_running_loop().create_future()
                 await self._departure
             else:
