@@ -18,6 +18,8 @@ async def asked_by(page: Page, url: str, *, shows: str) -> list[str]:
     asked: list[str] = []
 
     def note(request: Request) -> None:
+        if request.is_navigation_request():
+            asked.clear()  # The page that is left asks for this and that until then.
         asked.append(urlsplit(request.url).path)
 
     page.on("request", note)
