@@ -38,11 +38,10 @@ class Shown:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
-    from rft.starter.builder import build_starter
-    from tests.e2e.finqa.quick_starter import PLAN
+    from tests.shared.quick_starter import cache_of, give_quick_starter
 
     out = tmp_path_factory.mktemp("demo") / "a home with blanks"
-    build_starter(out / "home" / "starter", seed=1, plan=PLAN)
+    give_quick_starter(cache_of(tmp_path_factory), out / "home" / "starter")
     command = [sys.executable, ROOT / "examples" / "demo.py", "--quick", "--out", out, "--seed", "3"]
     environment = {**os.environ, "COLUMNS": str(COLUMNS), "TERM": "dumb", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)

@@ -73,11 +73,10 @@ class Newcomer:
 
 @pytest.fixture(scope="module")
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Newcomer]:
-    from rft.starter.builder import build_starter
-    from tests.e2e.finqa.quick_starter import PLAN
+    from tests.shared.quick_starter import cache_of, give_quick_starter
 
     home, folder = tmp_path_factory.mktemp("platform") / "home", tmp_path_factory.mktemp("newcomer")
-    build_starter(home / "starter", seed=1, plan=PLAN)
+    give_quick_starter(cache_of(tmp_path_factory), home / "starter")
     environment = {**os.environ, "RFT_HOME": str(home), "RFT_PORT": "0", "RFT_TORCH_THREADS": "1"}
     background: list[subprocess.Popen[bytes]] = []
     with subprocess.Popen([".venv/bin/rft", "up"], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as platform:

@@ -1,16 +1,14 @@
 """The starter on real company reports: pages far longer than it knows, questions far beyond it. It must say so."""
 
 import json
-import sys
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.finqa.finqa_stack import Stack
+from tests.shared.quick_starter import cache_of, command
 from tests.shared.running_platform import RunningPlatform
-
-QUICK_STARTER = Path(__file__).with_name("quick_starter.py")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -22,9 +20,8 @@ def stack(home: Path, server_url: str, data: Path, tmp_path_factory: pytest.Temp
     for name, rows in (("train", 2), ("valid", 2)):
         lines = (data / f"{name}.jsonl").read_text().splitlines(keepends=True)
         (few / f"{name}.jsonl").write_text("".join(lines[:rows]))
-    platform = RunningPlatform.start(
-        home, {"RFT_STARTER_COMMAND": json.dumps([sys.executable, str(QUICK_STARTER)]), "RFT_TORCH_THREADS": "1"}
-    )
+    build = command(cache_of(tmp_path_factory))
+    platform = RunningPlatform.start(home, {"RFT_STARTER_COMMAND": json.dumps(build), "RFT_TORCH_THREADS": "1"})
     try:
         yield Stack.upload(platform.client(), server_url, few)
     finally:

@@ -37,9 +37,21 @@ GENERATION = {
     "database": "none",
     "with-security-parameters": False,
 }
-FEW_REQUESTS = () if EXAMPLES else ("POST /v1/rehearsals", "POST /v1/evals", "POST /v1/evals/{eval_id}/runs")
-"""A rehearsal's `method` is a job's, and an eval's criteria are graders: those are covered there, and made up here. All
-fields of a run's unions take longer than everything else together."""
+FEW_REQUESTS = (
+    ()
+    if EXAMPLES
+    else (
+        "POST /v1/rehearsals",
+        "POST /v1/fine_tuning/alpha/jobs/estimate",
+        "POST /v1/fine_tuning/alpha/graders/run",
+        "POST /v1/fine_tuning/jobs/{fine_tuning_job_id}/regrades",
+        "POST /v1/evals",
+        "POST /v1/evals/{eval_id}/runs",
+    )
+)
+"""A rehearsal's `method` is a job's, an estimate takes a job's order, and what an eval, a regrade or a dry run grades with
+are graders: those are covered where they are made, and made up here. All fields of a run's unions take longer than
+everything else together."""
 OPERATIONS = [
     f"{method.upper()} {path}"
     for path, methods in DOCUMENT["paths"].items()
