@@ -44,13 +44,13 @@ FEW_REQUESTS = (
         "POST /v1/rehearsals",
         "POST /v1/fine_tuning/alpha/jobs/estimate",
         "POST /v1/fine_tuning/alpha/graders/run",
-        "POST /v1/fine_tuning/jobs/{fine_tuning_job_id}/regrades",
+        "POST /v1/fine_tuning/jobs/{fine_tuning_job_id}/regrade",
         "POST /v1/evals",
         "POST /v1/evals/{eval_id}/runs",
     )
 )
-"""A rehearsal's `method` is a job's, an estimate takes a job's order, and what an eval, a regrade or a dry run grades with
-are graders: those are covered where they are made, and made up here. All fields of a run's unions take longer than
+"""A rehearsal's `method` is a job's, an estimate takes a job's order, and what an eval, a regrade or a dry run grades
+with are graders: those are covered where they are made, and made up here. All fields of a run's unions take longer than
 everything else together."""
 OPERATIONS = [
     f"{method.upper()} {path}"
