@@ -95,8 +95,7 @@ def problems_end_command(*, as_json: bool = False) -> Generator[None]:
     try:
         yield
     except BrokenPipeError:
-        # The reader has gone, e.g. `head`: what is still buffered has nowhere to go, and nobody wants to hear of it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # The reader has gone, e.g. `head`.
         raise typer.Exit(1) from None
     except RecursionError:
         _give_up("the platform's answer is nested too deeply", as_json=as_json)
@@ -108,7 +107,16 @@ def problems_end_command(*, as_json: bool = False) -> Generator[None]:
             f"'{one_line(problem.object)}' is not UTF-8; nothing here takes text of another encoding", as_json=as_json
         )
     except OSError as problem:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _drop_output()  # Or the interpreter tries once more at its end, and ends with a status of its own.
         _give_up(f"{problem.filename or 'input or output'}: {problem.strerror or problem}", as_json=as_json)
+
+
+def _drop_output() -> None:
+    """What is still buffered has nowhere to go, and nobody wants to hear of it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def console(*, stderr: bool = False) -> Console:
