@@ -10,7 +10,7 @@ from rft.core.json_schema import parameters_problem
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
 
 _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
-_TOOL_NAME = re.compile(r"^[A-Za-z0-9_-]{1,64}$")
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class RowError(Exception):
@@ -164,7 +164,7 @@ def _tool(function: JsonObject, path: str) -> ToolSchema:
         parameters = _NO_PARAMETERS
     if not isinstance(name, str) or not name:
         raise RowError(f"{path}.name", "must be a non-empty string")
-    if not _TOOL_NAME.match(name):
+    if not _TOOL_NAME.fullmatch(name):
         raise RowError(f"{path}.name", f"must be 1 to 64 letters, digits, underscores and dashes; this is {name!r}")
     if not isinstance(parameters, dict):
         raise RowError(f"{path}.parameters", f"must be a JSON Schema object, this is {kind_of(parameters)}")

@@ -100,6 +100,7 @@ def test_a_tool_message_answers_a_call_before_it() -> None:
         ),
         ({"messages": [USER], "tools": [{"function": {"name": "two words"}}]}, "tools[0].function.name", "letters"),
         ({"messages": [USER], "tools": [{"type": "function", "name": "x" * 65}]}, "tools[0].name", "1 to 64"),
+        ({"messages": [USER], "tools": [{"type": "function", "name": "search\n"}]}, "tools[0].name", "1 to 64"),
         (
             {"messages": [USER], "tools": [{"function": {"name": "a", "parameters": {"type": "objekt"}}}]},
             "tools[0].function.parameters",

@@ -74,8 +74,8 @@ class Hyperparameters(OpenBody):
     """With `turn`, each turn of a rollout is sampled by the newest policy, and not by the one it began with."""
     reasoning_effort: Literal["default", "none", "minimal", "low", "medium", "high"] = "default"
     temperature: Annotated[
-        Annotated[float, Field(gt=0, le=2, allow_inf_nan=False, strict=True)] | _AUTO,
-        must_be("a number above 0, 2 at most, or 'auto'"),
+        Annotated[float, Field(ge=0.01, le=2, allow_inf_nan=False, strict=True)] | _AUTO,
+        must_be("a number from 0.01 to 2, or 'auto'"),
     ] = "auto"
     """Ours, like the rest: the temperature that rollouts are sampled at."""
     beta: Annotated[
