@@ -3,7 +3,7 @@ fits no GPU of several ranks is in parts on all of them."""
 
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -17,6 +17,7 @@ from rft.core.graders import EndpointGrader
 from rft.core.hyperparameters import Hyperparameters, resolve
 from rft.core.spec import Engine, RunSpec, ShardBase, VllmSpec
 from rft.trainer.gpu_share import own_gpu, with_gpu_share
+from rft.trainer.ranks.sharded_base import shard_layers
 from rft.trainer.ranks.sharding import shards_base
 from rft.trainer.ranks.world import World
 from tests.shared.tiny_models import FAMILIES, tiny
@@ -134,6 +135,16 @@ def test_ranks_keep_the_base_model_in_parts_as_set_or_where_the_whole_does_not_f
 ) -> None:
     spec = spec_of(model_dir).model_copy(update=changes)
     assert shards_base(spec, world, gpu, torch.bfloat16) is expected
+
+
+def test_a_model_whose_layers_nothing_tells_is_not_kept_in_parts() -> None:
+    class Unknown:
+        def get_decoder(self) -> torch.nn.Module:
+            return torch.nn.Sequential(torch.nn.Linear(2, 2))
+
+    with pytest.raises(RunPaused, match="The layers of a Unknown cannot be kept in parts") as paused:
+        shard_layers(cast(Any, Unknown()), cast(Any, None))
+    assert paused.value.code == "devices_unfit"
 
 
 def test_a_machine_without_a_gpu_has_none() -> None:

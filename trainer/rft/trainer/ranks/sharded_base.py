@@ -16,6 +16,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import output_capturing
 
 from rft.core.errors import RunPaused
+from rft.trainer.ranks.world import UNFIT
 
 OUT_OF_MEMORY = "sharded_out_of_memory"
 
@@ -23,12 +24,19 @@ OUT_OF_MEMORY = "sharded_out_of_memory"
 def shard_layers(model: PreTrainedModel, group: dist.ProcessGroup) -> PreTrainedModel:
     """The same model, of whose layers this process keeps its part: on its GPU, where it has one.
 
-    Called before the adapter is laid around them, with what every rank of the group has loaded alike.
+    Called before the adapter is laid around them, with what every rank of the group has loaded alike. Raises RunPaused
+    where the architecture does not tell what its layers are.
     """
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    mesh = DeviceMesh.from_group(group, device)
     decoder = model.get_decoder()
-    for layer in [module for module in decoder.modules() if isinstance(module, GradientCheckpointingLayer)]:
+    layers = [module for module in decoder.modules() if isinstance(module, GradientCheckpointingLayer)]
+    if not layers:
+        raise RunPaused(
+            UNFIT,
+            f"The layers of a {type(model).__name__} cannot be kept in parts: nothing tells which modules they are."
+            " Set RFT_SHARD_BASE to `never`, restart the workers and resume the job.",
+        )
+    mesh = DeviceMesh.from_group(group, "cuda" if torch.cuda.is_available() else "cpu")
+    for layer in layers:
         layer.requires_grad_(False)
         fully_shard(layer, mesh=mesh, reshard_after_forward=True)
     whole = {parameter for parameter in decoder.parameters() if not isinstance(parameter, DTensor)}
