@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rft.core.errors import SamplerError
 from rft.engines.base import Engine
-from rft.engines.paged_engine import PagedEngine
+from rft.engines.paged_engine import PagedEngine, cache_tokens
 from rft.engines.slot_engine import SlotEngine
 from rft.rollouts.sampler import SampleProgress
 from tests.shared.by_hand import tiny_model
@@ -57,6 +57,13 @@ class TestPages(EngineContract):
         engine = PagedEngine(make_model(), max_context_tokens=CONTEXT_TOKENS)
         yield engine
         await engine.close()
+
+
+@pytest.mark.parametrize("context", [1, 33, 512, 2048, 16_384, 1_000_000])
+def test_pages_hold_what_two_passes_may_fill_and_no_more_than_there_is_room_for(context: int) -> None:
+    tokens = cache_tokens(context)
+    assert tokens % 32 == 0
+    assert tokens == 65_536 or 32 * context <= tokens < 32 * context + 32
 
 
 async def test_rollouts_of_a_group_share_their_long_prompt(tokenizer: PreTrainedTokenizerBase) -> None:

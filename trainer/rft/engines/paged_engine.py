@@ -22,12 +22,18 @@ from rft.engines.draw import draw, uniforms
 from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
 
 _BLOCK_TOKENS = 32
-_BLOCKS = 2048
-CACHE_TOKENS = _BLOCK_TOKENS * _BLOCKS
-"""Of all conversations together."""
+_MOST_BLOCKS = 2048
 _TOKENS_PER_PASS = 512
 REQUESTS_PER_PASS = 16
 """Its attention on a CPU lets every query look at every key of the pass, masked: cost grows with the square of this."""
+_PASSES = 2
+"""Whose conversations the cache has room for at their full length: those of this pass and of the next."""
+
+
+def cache_tokens(max_context_tokens: int) -> int:
+    """Of all conversations together. What nobody could fill is not there: each new version fills masks of its size."""
+    wanted = max_context_tokens * REQUESTS_PER_PASS * _PASSES
+    return min(_MOST_BLOCKS, -(-wanted // _BLOCK_TOKENS)) * _BLOCK_TOKENS
 
 
 class PagedEngine:
@@ -40,7 +46,8 @@ class PagedEngine:
         del threads  # Its thread takes the process's setting.
         logging.getLogger("transformers.generation.continuous_batching").setLevel(logging.ERROR)
         self._model, self._adapter = without_router_logits(model).eval(), MergedAdapter(model)
-        self._max_context_tokens = min(max_context_tokens, CACHE_TOKENS // 2)
+        self._cache_tokens = cache_tokens(max_context_tokens)
+        self._max_context_tokens = min(max_context_tokens, self._cache_tokens // 2)
         self._version = 0
         self._requests: dict[str, SampleRequest] = {}
         self._answers: dict[str, asyncio.Future[Any]] = {}
@@ -129,7 +136,7 @@ class PagedEngine:
             ContinuousBatchingConfig(
                 return_logprobs=True,
                 block_size=_BLOCK_TOKENS,
-                num_blocks=_BLOCKS,
+                num_blocks=self._cache_tokens // _BLOCK_TOKENS,
                 max_batch_tokens=_TOKENS_PER_PASS,
                 max_requests_per_batch=REQUESTS_PER_PASS,
                 use_async_batching=False,

@@ -11,7 +11,7 @@ from rft.core.model_check import CacheFigures, ModelFigures
 from rft.engines.architecture import auto_class_of, first_sentence
 from rft.engines.base_model import max_context_tokens as context_of
 from rft.engines.kv_slots import KvSlots
-from rft.engines.paged_engine import CACHE_TOKENS, REQUESTS_PER_PASS
+from rft.engines.paged_engine import REQUESTS_PER_PASS, cache_tokens
 from rft.engines.slot_fit import most_tokens_of, slots_of, supports
 from rft.engines.tokenizer import UnusableModel
 from rft.trainer.activation_probe import PROBE, kept_bytes_per_token
@@ -46,7 +46,8 @@ def _cache(model: PreTrainedModel, max_context_tokens: int) -> CacheFigures:
     text = model.config.get_text_config()
     per_token = KvSlots.bytes_per_token(text)
     if not supports(model):
-        return CacheFigures(bytes_per_token=per_token, tokens=CACHE_TOKENS, conversations=REQUESTS_PER_PASS)
+        tokens = cache_tokens(max_context_tokens)
+        return CacheFigures(bytes_per_token=per_token, tokens=tokens, conversations=REQUESTS_PER_PASS)
     slots, tokens = slots_of(text, max_context_tokens), most_tokens_of(text, max_context_tokens)
     return CacheFigures(bytes_per_token=per_token, tokens=tokens, conversations=slots)
 
