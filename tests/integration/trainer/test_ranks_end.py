@@ -14,13 +14,15 @@ import torch
 from torch import distributed as dist
 from transformers import PreTrainedTokenizerBase
 
+from rft.core.devices import Devices
 from rft.core.errors import RunAborted, RunPaused
 from rft.core.hyperparameters import LoraSpec
 from rft.engines.base_model import load_base_model
 from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.ranks.messages import SetUp
-from rft.trainer.ranks.other_ranks import OtherRanks
+from rft.trainer.ranks.other_ranks import BrokenPass, OtherRanks
 from rft.trainer.ranks.processes import RankLost, RankProcesses
+from rft.trainer.ranks.world import local_world
 from rft.trainer.samples import TrainingRow
 from rft.trainer.step_figures import StepFigures
 from rft.trainer.update_settings import UpdateSettings
@@ -70,19 +72,27 @@ def test_a_rank_that_dies_is_told_at_once_and_ends_the_step(
     assert own_children() == []
 
 
-@pytest.fixture
-def sharded(
-    base_model: Path, tokenizer: PreTrainedTokenizerBase, processes: RankProcesses, tmp_path: Path
-) -> Iterator[tuple[OtherRanks, PolicyTrainer]]:
-    """Two ranks, each with a part of the base model's layers."""
+def in_parts(
+    processes: RankProcesses, base_model: Path, tokenizer: PreTrainedTokenizerBase, folder: Path
+) -> tuple[OtherRanks, PolicyTrainer]:
+    """Ranks of which each has a part of the base model's layers."""
     settings = replace(SETTINGS, is_sharded=True, micro_batch_tokens=8192)
     ranks = OtherRanks(processes, torch_threads=1)
     ranks.set_up(SetUp(str(base_model), settings, torch_threads=1))
     trainer = PolicyTrainer(
-        ranks.base_model(lambda: load_base_model(str(base_model))), tokenizer, settings, output_dir=tmp_path / "run",
+        ranks.base_model(lambda: load_base_model(str(base_model))), tokenizer, settings, output_dir=folder / "run",
         source=lambda step: (), on_saved=lambda step, path, optimization: None, most=ranks.most,
     )  # fmt: skip
     ranks.wait_until_ready(trainer.policy)
+    return ranks, trainer
+
+
+@pytest.fixture
+def sharded(
+    base_model: Path, tokenizer: PreTrainedTokenizerBase, processes: RankProcesses, tmp_path: Path
+) -> Iterator[tuple[OtherRanks, PolicyTrainer]]:
+    """Two such ranks."""
+    ranks, trainer = in_parts(processes, base_model, tokenizer, tmp_path)
     yield ranks, trainer
     ranks.close()
 
@@ -102,12 +112,40 @@ def test_a_rank_that_dies_in_a_pass_of_all_ends_it(sharded: tuple[OtherRanks, Po
         compute(*sharded, ROWS)
 
 
+def test_of_three_ranks_the_one_that_died_in_a_pass_is_told_and_no_other_fails_the_run(
+    base_model: Path, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    three = Devices(cpu_ranks=3)
+    processes = RankProcesses(local_world(three, cores=3), three)
+    try:
+        ranks, trainer = in_parts(processes, base_model, tokenizer, tmp_path)
+        killed = psutil.Process(processes._children[2].pid)  # pyright: ignore[reportPrivateUsage]
+        killed.suspend()
+        threading.Timer(0.5, killed.kill).start()
+        with pytest.raises(RankLost, match="rank 2 of 3 was killed by SIGKILL"):
+            compute(ranks, trainer, ROWS * 2)
+        ranks.close()
+    finally:
+        processes.close()
+
+
+def test_what_breaks_in_our_own_pass_is_no_lost_rank(
+    sharded: tuple[OtherRanks, PolicyTrainer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: PolicyTrainer, rows: object) -> object:
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(PolicyTrainer, "_inputs", broken)
+    with pytest.raises(BrokenPass, match="shapes do not match"):
+        compute(*sharded, ROWS)
+
+
 def test_a_rank_that_runs_out_of_memory_in_a_pass_of_all_tells_why_before_it_ends(
     sharded: tuple[OtherRanks, PolicyTrainer],
 ) -> None:
     ranks, trainer = sharded
     (child,) = own_children()
-    limit = child.memory_info().vms + (4 << 20)
+    limit = child.memory_info().vms + (64 << 20)  # Room for libraries, and none for a pass of 4,000 tokens.
     child.rlimit(psutil.RLIMIT_AS, (limit, limit))  # pyright: ignore[reportAttributeAccessIssue]
     tokens = 4000
     long = TrainingRow((5,), (7,) * tokens, (True,) * tokens, (-1.0,) * tokens, 1.0)

@@ -113,7 +113,7 @@ class PolicyTrainer(GRPOTrainer):
         del inputs
         rows, ranks = list(self._source(self.state.global_step + 1)), self._ranks
         known = StepFigures.before(rows)
-        with self._computing():
+        with self._computing() if rows else nullcontext():
             if ranks is None or not rows:
                 loss = self.add_gradient(model, rows, known, num_items_in_batch)
             else:

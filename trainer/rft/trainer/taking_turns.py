@@ -12,8 +12,9 @@ from rft.trainer.loop_thread import LoopThread
 
 def turns_of(spec: RunSpec, engine: Engine, loop_thread: LoopThread) -> Callable[[], AbstractContextManager[None]]:
     """What to enter while a gradient is computed."""
-    if not spec.vllm.takes_turns or not isinstance(engine, SleepingEngine):
+    if not spec.vllm.takes_turns:
         return nullcontext
+    assert isinstance(engine, SleepingEngine), "only vLLM's servers are told to take turns"
     return partial(_asleep, engine, loop_thread)
 
 

@@ -25,7 +25,7 @@ from rft.platform.embedded.service_user import CANDIDATES, ServiceUser, choose_s
 from rft.platform.embedded.valkey import find_binary, wheel_binary
 from rft.platform.orders.devices import devices_problem, nvidia_gpus, shared_gpu_warning
 from rft.platform.settings import Settings
-from rft.vllm_server.environment import python_of
+from rft.vllm_server.environment import chosen_python
 
 _GIB = 1 << 30
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
@@ -175,7 +175,7 @@ def check_engine(settings: Settings) -> list[Finding]:
     """vLLM is there where trainers are to start it."""
     if settings.engine != Engine.VLLM or settings.vllm_servers:
         return []  # What the servers of RFT_VLLM_SERVERS serve, `rft engine check` asks them.
-    python = settings.vllm_python or python_of(settings.home)
+    python = chosen_python(settings.vllm_python, settings.home)
     if not python.exists():
         what = f"RFT_ENGINE is `{settings.engine}`, and there is no vLLM at {python}"
         return [error(what, "`rft engine install cpu` (or gpu) makes it; or set RFT_VLLM_PYTHON or RFT_VLLM_SERVERS")]

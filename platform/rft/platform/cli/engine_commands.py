@@ -85,9 +85,9 @@ def check_engine(settings: "Settings") -> None:
 
 
 def _python(settings: "Settings") -> Path:
-    from rft.vllm_server.environment import python_of
+    from rft.vllm_server.environment import chosen_python
 
-    python = settings.vllm_python or python_of(settings.home)
+    python = chosen_python(settings.vllm_python, settings.home)
     if not python.exists():
         raise CannotDo(f"there is no vLLM at {python}: `rft engine install cpu` (or gpu) makes it")
     return python

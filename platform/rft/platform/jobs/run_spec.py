@@ -17,7 +17,7 @@ from rft.platform.orders.rollout_workers import to_rollout_workers
 from rft.platform.orders.schemas import Method, Reinforcement
 from rft.platform.orders.tool_schemas import NO_PARAMETERS, Tool
 from rft.platform.settings import Settings
-from rft.vllm_server.environment import python_of
+from rft.vllm_server.environment import chosen_python
 
 STARTER_LEARNING_RATE = 2e-3
 """Half a million weights want steps that would ruin a larger model."""
@@ -199,7 +199,7 @@ def to_vllm_spec(settings: Settings, slot: int = 0) -> VllmSpec:
     """Servers to sample from; one of our own as the devices of the host's slot allow it."""
     return VllmSpec(
         servers=settings.vllm_servers,
-        python=str(settings.vllm_python or python_of(settings.home)),
+        python=str(chosen_python(settings.vllm_python, settings.home)),
         max_context_tokens=settings.vllm_max_context_tokens,
         requests_at_once=settings.vllm_requests_at_once,
         cpu_cache_gib=settings.vllm_cpu_cache_gib,

@@ -40,13 +40,19 @@ async def test_a_file_of_a_process_from_before_a_restart_leads_nowhere_though_it
     platform: ServedPlatform, client: AsyncOpenAI
 ) -> None:
     assert await ask(client) == ANSWER
-    (folder,) = [folder for folder in platform.api.settings.serving_dir.iterdir() if read_endpoint(folder)]
-    os.kill(pid(platform), signal.SIGTERM)
-    await until(lambda: serving_pid(platform) is None, "it ends")
+    folder = await ended(platform)
     stale = ServingEndpoint(port=closed_port(), token="t", pid=os.getpid())
     (folder / "endpoint.json").write_text(stale.model_dump_json())
     assert await ask(client) == ANSWER
     assert read_endpoint(folder) != stale
+
+
+async def ended(platform: ServedPlatform) -> Path:
+    """End the one process that serves; its folder."""
+    (folder,) = [folder for folder in platform.api.settings.serving_dir.iterdir() if read_endpoint(folder)]
+    os.kill(pid(platform), signal.SIGTERM)
+    await until(lambda: serving_pid(platform) is None, "it ends")
+    return folder
 
 
 def closed_port() -> int:
@@ -127,9 +133,7 @@ async def test_a_start_that_another_process_of_the_platform_gave_up_is_made_here
     platform: ServedPlatform, client: AsyncOpenAI
 ) -> None:
     assert await ask(client) == ANSWER
-    (folder,) = [folder for folder in platform.api.settings.serving_dir.iterdir() if read_endpoint(folder)]
-    os.kill(pid(platform), signal.SIGTERM)
-    await until(lambda: serving_pid(platform) is None, "it ends")
+    folder = await ended(platform)
     with psycopg.connect(platform.database_url, autocommit=True) as connection:
         await until(lambda: not leased(connection), "the lease is given back")
         mine = f"%/{folder.name}"

@@ -132,7 +132,7 @@ class _OtherRank:
                 return Computed(trainer.figures)
             return Computed(share.known)
 
-        answer = _attempted(computed)
+        answer = _attempted(computed, is_pass_of_all=self._is_sharded)
         if self._is_sharded and isinstance(answer, Failed):
             self._group.tell_failure(answer)
             raise _LeftInAPass
@@ -142,11 +142,14 @@ class _OtherRank:
             self._group.add(flat_gradient(model))
 
 
-def _attempted(work: Callable[[], Answer]) -> Answer:
+def _attempted(work: Callable[[], Answer], *, is_pass_of_all: bool = False) -> Answer:
+    """What comes of it. Raises RuntimeError in a pass of all ranks, which ends with one where another rank has gone."""
     try:
         return work()
     except Exception as problem:
+        is_memory = is_out_of_memory(problem)
+        if is_pass_of_all and isinstance(problem, RuntimeError) and not is_memory:
+            raise
         log.exception("cannot go on")
-        error = MemoryError(str(problem)) if is_out_of_memory(problem) else problem
-        code, message, param = error_fields(error)
-        return Failed(code, message, param, is_ours_to_mend=isinstance(error, RunPaused))
+        code, message, param = error_fields(MemoryError(str(problem)) if is_memory else problem)
+        return Failed(code, message, param, is_ours_to_mend=isinstance(problem, RunPaused))

@@ -31,6 +31,10 @@ _LEAVE_S = 60.0
 _DISMISSED_S = 120.0
 
 
+class BrokenPass(Exception):
+    """What rank 0 computes broke, and no rank is lost. The message says how."""
+
+
 class OtherRanks:
     """Ranks 1 to size - 1."""
 
@@ -97,7 +101,7 @@ class OtherRanks:
             yield
             return
         self._hand_out([Pass()] * (self.world.size - 1))
-        with self._broken_is_lost():
+        with self._broken_pass_is_lost():
             yield
         self._is_idle = True
 
@@ -137,7 +141,7 @@ class OtherRanks:
         """While all ranks compute, each has its part of the host's threads; otherwise rank 0 has them all."""
         torch.set_num_threads(self.world.threads(self._torch_threads))
         try:
-            with nullcontext() if self._layers is None else self._broken_is_lost():
+            with nullcontext() if self._layers is None else self._broken_pass_is_lost():
                 yield
         finally:
             torch.set_num_threads(self._torch_threads)
@@ -190,6 +194,17 @@ class OtherRanks:
                 raise self._failed(*told) from error
             self._check()  # It may be known already which rank it was.
             raise self._lost(None, error) from error
+
+    @contextmanager
+    def _broken_pass_is_lost(self) -> Generator[None]:
+        """A pass of all ranks may also break by our own fault: then every rank of this host lives."""
+        with self._broken_is_lost():
+            try:
+                yield
+            except RuntimeError as error:
+                if self._processes is not None and self._processes.ended(within_s=_TELL_S) is None:
+                    raise BrokenPass(str(error)) from error
+                raise
 
     def _tell_lost(self, rank: int) -> None:
         if self._closing.is_set():
