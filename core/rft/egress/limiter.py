@@ -5,12 +5,12 @@ The queue is ours, never a connection pool's.
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from rft.core.endpoint_load import EndpointLoad, LimitReason
 from rft.egress.breaker import Breaker, BreakerState
+from rft.egress.call_queue import CallQueue, EndpointDown, Place
 from rft.egress.call_rate import CallRate
 from rft.egress.owners_caps import OwnersCaps
 from rft.egress.reply import AttemptFailure
@@ -22,21 +22,6 @@ Probe: TypeAlias = Callable[[], Awaitable[bool]]
 
 LONGEST_SILENCE_S = 60.0
 """An endpoint that asks us to stay away for longer is called again after this, so that it is not lost for hours."""
-
-
-class EndpointDown(Exception):
-    """The endpoint has been down for longer than calls may wait for it."""
-
-    def __init__(self, last_failure: AttemptFailure, down_s: float) -> None:
-        super().__init__(f"down for {down_s:.0f} s")
-        self.last_failure, self.down_s = last_failure, down_s
-
-
-class Place:
-    """One call's place inside."""
-
-
-_Lines: TypeAlias = dict[str, deque["asyncio.Future[Place]"]]
 
 
 class Limiter:
@@ -75,12 +60,14 @@ class Limiter:
         self._inside: dict[str, int] = {}
         self._trial: Place | None = None
         """Of the call that tries a half-open endpoint. What is inside since before may hang there for long."""
-        self._firsts: _Lines = {}
-        self._again: _Lines = {}
+        self._queue = CallQueue()
         self.in_flight = 0
         """Calls inside now."""
-        self.queued = 0
+
+    @property
+    def queued(self) -> int:
         """Calls waiting now, cancelled ones included until they are dequeued."""
+        return len(self._queue)
 
     @property
     def limit(self) -> int:
@@ -150,11 +137,9 @@ class Limiter:
         self._probe = probe or self._probe
         self._start_prober()
         self._refuse_when_hopeless()
-        if not self.queued and self._may_start() and (not is_retry or self._is_retry_covered()):
+        if not self._queue and self._may_start() and (not is_retry or self._is_retry_covered()):
             return self._admit(owner, is_retry=is_retry)
-        waiter: asyncio.Future[Place] = asyncio.get_running_loop().create_future()
-        (self._again if is_retry else self._firsts).setdefault(owner, deque()).append(waiter)
-        self.queued += 1
+        waiter = self._queue.join(owner, is_retry=is_retry)
         self._pump()
         try:
             return await waiter
@@ -191,8 +176,8 @@ class Limiter:
             self._next_start_s = max(self._next_start_s, now_s + silence_s)
         if self._retries is not None:
             self._retries.on_end()
-            if failure is None and self._again:
-                self._retries.on_answer(waiting=sum(map(len, self._again.values())), now_s=now_s)
+            if failure is None and (waiting := self._queue.retries):
+                self._retries.on_answer(waiting=waiting, now_s=now_s)
         if self._breaker is not None:
             before = self._breaker.state
             self._breaker.on_end(failure, began_s=now_s - latency_s, now_s=now_s)
@@ -242,21 +227,15 @@ class Limiter:
             self._next_start_s = self._now() + self._caps.interval_s
 
     def _pump(self) -> None:
-        while self.queued and self._has_room():
+        while self._queue and self._has_room():
             if (wait_s := self._next_start_s - self._now()) > 0:
                 self._wake_in(wait_s)
                 return
-            is_retry = bool(self._again) and self._is_retry_covered()
-            lines = self._again if is_retry else self._firsts
-            if not lines:
+            is_retry = self._queue.retries > 0 and self._is_retry_covered()
+            if not is_retry and not self._queue.first_attempts:
                 self._wake_in(0.1)  # retries only, none of them covered yet
                 return
-            owner = min(lines, key=lambda waiting: self._inside.get(waiting, 0))
-            line = lines.pop(owner)
-            waiter = line.popleft()
-            self.queued -= 1
-            if line:
-                lines[owner] = line  # Behind all others: of owners with equally few calls inside each has its turn.
+            owner, waiter = self._queue.next(self._inside, is_retry=is_retry)
             if not waiter.done():
                 waiter.set_result(self._admit(owner, is_retry=is_retry))
 
@@ -332,9 +311,4 @@ class Limiter:
         try:
             self._refuse_when_hopeless()
         except EndpointDown as error:
-            # One exception each: a traceback grows with every place it is raised at.
-            for lines in (self._firsts, self._again):
-                for waiter in (waiter for line in lines.values() for waiter in line if not waiter.done()):
-                    waiter.set_exception(EndpointDown(error.last_failure, error.down_s))
-                lines.clear()
-            self.queued = 0
+            self._queue.fail_all(error)
