@@ -9,11 +9,12 @@ from rft.core.events import RoundRedone
 from rft.core.group import Group
 from rft.core.rollout import Rollout, RolloutKey, Split
 from rft.rollouts.group import StepRow, group_keys, replacement_key
-from rft.rollouts.group_state import GroupState, OnRollout, RoundState
+from rft.rollouts.group_state import GroupState
 from rft.rollouts.hold import HoldExpired, UnrecoverableRound
 from rft.rollouts.kept_rollouts import NOTHING_KEPT, KeptRollouts
 from rft.rollouts.lost_rounds import LostRollouts, RoundLost
 from rft.rollouts.replacements import Replacements
+from rft.rollouts.round_state import OnRollout, RoundState
 from rft.rollouts.setup import RolloutSetup
 
 

@@ -33,7 +33,7 @@ from rft.rollouts.connections import CustomerConnections, open_connections
 from rft.rollouts.executor import run_evaluation
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.group import with_job_tools
-from rft.rollouts.group_state import OnRollout
+from rft.rollouts.round_state import OnRollout
 from rft.rollouts.stats import rollout_stats
 from rft.rollouts.wiring import rollout_setup
 from rft.run_directory import layout

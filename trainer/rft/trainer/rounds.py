@@ -18,11 +18,11 @@ from rft.core.step_record import RolloutStats
 from rft.engines.base import Engine
 from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
 from rft.rollouts.group import StepRow
-from rft.rollouts.group_state import OnRollout
 from rft.rollouts.hold import HoldExpired, UnrecoverableRound
 from rft.rollouts.kept_rollouts import KeptRollouts
 from rft.rollouts.lost_rounds import RoundLost
 from rft.rollouts.refills import with_refills
+from rft.rollouts.round_state import OnRollout
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.stats import rollout_stats, to_rollout_done
 from rft.trainer.checkpoints import Checkpoints
