@@ -3,7 +3,7 @@
 from pydantic import ConfigDict
 
 from rft.platform.api.wire import TextBody
-from rft.platform.orders.schemas import MaxImportanceGap
+from rft.platform.orders.hyperparameter_fields import MaxImportanceGap
 
 
 class ResumeOptions(TextBody):

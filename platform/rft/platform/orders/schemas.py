@@ -16,135 +16,28 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from rft.core.hyperparameters import MAX_EVAL_SAMPLES, MAX_STALENESS, LossType, PolicyPin
-from rft.core.update_spec import MAX_RESAMPLINGS
-from rft.platform.api.wire import (
-    MAX_ORDER_VALUES,
-    OpenBody,
-    PositiveSeconds,
-    holds_only_text,
-    must_be,
-    refused_at,
-)
+from rft.core.hyperparameters import LossType
+from rft.platform.api.wire import MAX_ORDER_VALUES, OpenBody, holds_only_text, must_be, refused_at
 from rft.platform.lifecycle.records import FILE_PARAMS
 from rft.platform.orders.grader_schemas import Grader
+from rft.platform.orders.hyperparameter_fields import (
+    BudgetsWanted,
+    EarlyStopWanted,
+    Hyperparameters,
+    LoraWanted,
+    MaxImportanceGap,
+)
 from rft.platform.orders.references import GraderOrReference, ToolOrReference
 from rft.platform.orders.response_format import ResponseFormatWanted
 from rft.platform.orders.tool_schemas import Tool
 
 MAX_SEED = 2**63 - 1
 _FILE_PREFIX = "file-"
-_AUTO = Literal["auto"]
 
 GraderT = TypeVar("GraderT")
 ToolT = TypeVar("ToolT")
 ReinforcementT = TypeVar("ReinforcementT", bound=BaseModel)
 MethodT = TypeVar("MethodT", bound=BaseModel)
-
-Count: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
-Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
-MaxImportanceGap: TypeAlias = Annotated[Positive, must_be("a number above 0")]
-
-
-class Hyperparameters(OpenBody):
-    """Contract section 1.2; every `auto` is resolved once the rows are counted."""
-
-    n_epochs: Annotated[
-        Annotated[int, Field(ge=1, le=50, strict=True)] | _AUTO, must_be("a whole number from 1 to 50, or 'auto'")
-    ] = "auto"
-    batch_size: Annotated[
-        Annotated[int, Field(ge=1, le=256, strict=True)] | _AUTO, must_be("a whole number from 1 to 256, or 'auto'")
-    ] = "auto"
-    learning_rate_multiplier: Annotated[Positive | _AUTO, must_be("a number above 0, or 'auto'")] = "auto"
-    compute_multiplier: Annotated[
-        Annotated[float, Field(gt=1e-5, le=10, allow_inf_nan=False, strict=True)] | _AUTO,
-        must_be("a number above 0.00001, 10 at most, or 'auto'"),
-    ] = "auto"
-    eval_interval: Annotated[Count | _AUTO, must_be("a whole number from 1, or 'auto'")] = "auto"
-    eval_samples: Annotated[
-        Annotated[int, Field(ge=1, le=MAX_EVAL_SAMPLES, strict=True)] | _AUTO,
-        must_be(f"a whole number from 1 to {MAX_EVAL_SAMPLES}, or 'auto'"),
-    ] = "auto"
-    max_staleness: Annotated[
-        Annotated[int, Field(ge=0, le=MAX_STALENESS, strict=True)] | _AUTO,
-        must_be(f"a whole number from 0 to {MAX_STALENESS}, or 'auto'"),
-    ] = 0
-    """Steps by which the policy that samples may be behind the one that is updated; 0: they take turns."""
-    policy_pin: PolicyPin = "rollout"
-    """With `turn`, each turn of a rollout is sampled by the newest policy, and not by the one it began with."""
-    reasoning_effort: Literal["default", "none", "minimal", "low", "medium", "high"] = "default"
-    temperature: Annotated[
-        Annotated[float, Field(ge=0.01, le=2, allow_inf_nan=False, strict=True)] | _AUTO,
-        must_be("a number from 0.01 to 2, or 'auto'"),
-    ] = "auto"
-    """Ours, like the rest: the temperature that rollouts are sampled at."""
-    beta: Annotated[
-        Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)] | _AUTO,
-        must_be("a number from 0, or 'auto'"),
-    ] = "auto"
-    """Weight of the KL divergence from the base model."""
-    epsilon: Annotated[Positive | _AUTO, must_be("a number above 0, or 'auto'")] = "auto"
-    """Clip range of importance weights below 1."""
-    epsilon_high: Annotated[Positive | _AUTO, must_be("a number above 0, or 'auto'")] = "auto"
-    """Clip range of importance weights above 1; with cispo the largest weight itself."""
-    warmup_steps: Annotated[
-        Annotated[int, Field(ge=0, strict=True)] | _AUTO, must_be("a whole number from 0, or 'auto'")
-    ] = "auto"
-    lr_scheduler_type: Literal["linear", "cosine", "constant", "auto"] = "auto"
-    resample_zero_variance: Annotated[
-        Annotated[int, Field(ge=0, le=MAX_RESAMPLINGS, strict=True)] | _AUTO,
-        must_be(f"a whole number from 0 to {MAX_RESAMPLINGS}, or 'auto'"),
-    ] = "auto"
-    """Rounds of further rows in a step at most, in place of groups whose rewards are all equal."""
-
-
-class BudgetsWanted(OpenBody):
-    """Ours: what one rollout may use up."""
-
-    max_tokens: Annotated[Count, must_be("a whole number from 1")] | None = None
-    """Tokens the policy may sample over all turns."""
-    max_reasoning_tokens: Annotated[Count, must_be("a whole number from 1")] | None = None
-    """Of one turn's thoughts; longer ones are closed, and the model goes on with its answer."""
-    deadline_s: PositiveSeconds | None = None
-    max_context_tokens: (
-        Annotated[Annotated[int, Field(ge=256, strict=True)], must_be("a whole number from 256")] | None
-    ) = None
-    """Prompt and completion at most; never more than the platform allows for the model."""
-
-
-class LoraWanted(OpenBody):
-    """Ours: the adapter's shape."""
-
-    rank: (
-        Annotated[Annotated[int, Field(ge=1, le=512, strict=True)], must_be("a whole number from 1 to 512")] | None
-    ) = None
-    alpha: Annotated[Count, must_be("a whole number from 1")] | None = None
-    learning_rate: Annotated[Positive, must_be("a number above 0")] | None = None
-    """What learning_rate_multiplier 1 means."""
-    target_modules: (
-        Annotated[
-            Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=64)]
-            | Literal["all-linear"],
-            must_be("a list of 1 to 64 names of layers, or 'all-linear'"),
-        ]
-        | None
-    ) = None
-    """Layers that get an adapter, by the last part of their name."""
-
-
-class EarlyStopWanted(OpenBody):
-    """Ours: when a job may end before its last step. Each rule counts alone."""
-
-    target_reward: Annotated[Annotated[float, Field(allow_inf_nan=False, strict=True)], must_be("a number")] | None = (
-        None
-    )
-    """A mean validation reward of at least this."""
-    plateau_evaluations: Annotated[Count, must_be("a whole number from 1")] | None = None
-    """So many evaluations in a row without a better validation reward."""
-    overfitting_evaluations: (
-        Annotated[Annotated[int, Field(ge=2, strict=True)], must_be("a whole number from 2")] | None
-    ) = None
-    """So many evaluations in a row at which validation fell while training rose."""
 
 
 def _each_once(names: list[str]) -> list[str]:
