@@ -146,6 +146,18 @@ def test_unquoted_values_are_read_by_the_schema(key: str, written: str, value: s
             ['{"n": 1.0}', "{}"],
         ),
         ("mistral", '[TOOL_CALLS]search[CALL_ID]abcDEF123[ARGS]{"n": 1.0}', "", ['{"n": 1.0}']),
+        (
+            "mistral",
+            '[TOOL_CALLS]search[ARGS]{"q": "[TOOL_CALLS] [ARGS]"}[TOOL_CALLS]search{"q": "[ARGS]"}',
+            "",
+            ['{"q": "[TOOL_CALLS] [ARGS]"}', '{"q": "[ARGS]"}'],
+        ),
+        (
+            "mistral",
+            '[TOOL_CALLS] [{"name": "search", "arguments": {"q": "[TOOL_CALLS]"}}] ',
+            "",
+            ['{"q": "[TOOL_CALLS]"}'],
+        ),
         ("deepseek_v3", "x</think>One." + deepseek("{}"), "One.", ["{}"]),
         (
             "deepseek_v3",
@@ -208,6 +220,7 @@ def test_calls_as_models_write_them(name: str, text: str, content: str, expected
         ("llama3", "<|python_tag|>import os"),
         ("mistral", "[TOOL_CALLS]"),
         ("mistral", '[TOOL_CALLS][{"name": "search", "arguments": {}}'),
+        ("mistral", '[TOOL_CALLS][{"name": "search", "arguments": {}}] and more'),
         ("deepseek_v3", "<｜tool▁calls▁begin｜>"),
         ("deepseek_v3", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>search"),
         ("gpt_oss", gpt("no json")),
@@ -221,6 +234,12 @@ def test_calls_as_models_write_them(name: str, text: str, content: str, expected
 )
 def test_a_call_that_cannot_be_read_is_one_without_a_name(name: str, text: str) -> None:
     assert [call[0] for call in calls(name, text)] == [""]
+
+
+def test_mistrals_calls_behind_one_that_cannot_be_read_are_read() -> None:
+    text = '[TOOL_CALLS]no arguments[TOOL_CALLS]search[ARGS]{"q": 1}[TOOL_CALLS]search{"q": [TOOL_CALLS]search{}'
+    told = [("", "no arguments"), ("search", '{"q": 1}'), ("", 'search{"q":'), ("search", "{}")]
+    assert calls("mistral", text) == told
 
 
 @pytest.mark.parametrize("name", FORMATS)

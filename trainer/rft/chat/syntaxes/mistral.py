@@ -3,7 +3,7 @@
 import hashlib
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rft.chat.json_text import read_json, read_members, skip_space
 from rft.chat.syntax import WrittenCall, WrittenTurn, checked_call, unreadable
@@ -37,8 +37,8 @@ class MistralSyntax:
         del tools, is_thinking
         thought = _THINK.match(text)
         reasoning, text = (thought[1].strip(), text[thought.end() :]) if thought else ("", text)
-        content, *sections = text.split(_CALLS)
-        calls = tuple(call for section in sections for call in _read_section(section))
+        content, mark, _ = text.partition(_CALLS)
+        calls = tuple(_read_sections(text, len(content))) if mark else ()
         return WrittenTurn(content.strip(), calls, reasoning)
 
     def shown_id(self, call_id: str) -> str:
@@ -49,17 +49,34 @@ class MistralSyntax:
         return "".join(_ID_CHARACTERS[number // 62**place % 62] for place in range(9))
 
 
-def _read_section(text: str) -> tuple[WrittenCall, ...]:
-    try:
-        return _read_list(text) if text.lstrip().startswith("[") else (_read_named(text),)
-    except (ValueError, RecursionError):
-        return (unreadable(text),)
+def _read_sections(text: str, position: int) -> Iterator[WrittenCall]:
+    """From the first `[TOOL_CALLS]` on, which stands at `position`. One that an argument quotes begins no section."""
+    while position != -1:
+        start = position + len(_CALLS)
+        try:
+            calls, position = _read_section(text, start)
+        except (ValueError, RecursionError):
+            position = text.find(_CALLS, start)
+            calls = (unreadable(text[start : None if position == -1 else position]),)
+        yield from calls
 
 
-def _read_list(text: str) -> tuple[WrittenCall, ...]:
+def _read_section(text: str, start: int) -> tuple[tuple[WrittenCall, ...], int]:
+    """Its calls, and where the next section begins; -1: it is the last. Raises ValueError or RecursionError."""
+    is_list = text.startswith("[", skip_space(text, start))
+    calls, end = _read_list(text, start) if is_list else _read_named(text, start)
+    end = skip_space(text, end)
+    if end == len(text):
+        return calls, -1
+    if not text.startswith(_CALLS, end):
+        raise ValueError("calls and something else")
+    return calls, end
+
+
+def _read_list(text: str, start: int) -> tuple[tuple[WrittenCall, ...], int]:
     """Raises ValueError or RecursionError."""
     calls: list[WrittenCall] = []
-    position = skip_space(text, text.index("[") + 1)
+    position = skip_space(text, skip_space(text, start) + 1)
     while not text.startswith("]", position):
         members, position = read_members(text, position)
         if "name" not in members or "arguments" not in members:
@@ -73,19 +90,17 @@ def _read_list(text: str) -> tuple[WrittenCall, ...]:
             position = skip_space(text, position + 1)
         elif not text.startswith("]", position):
             raise ValueError("the list of calls does not end")
-    if not calls or skip_space(text, position + 1) != len(text):
-        raise ValueError("not a list of calls and nothing else")
-    return tuple(calls)
+    if not calls:
+        raise ValueError("no call")
+    return tuple(calls), position + 1
 
 
-def _read_named(text: str) -> WrittenCall:
+def _read_named(text: str, start: int) -> tuple[tuple[WrittenCall, ...], int]:
     """Raises ValueError or RecursionError."""
-    head, mark, arguments = text.partition(_ARGS)
-    if not mark:
-        opened = text.index("{")
-        head, arguments = text[:opened], text[opened:]
-    name, _, call_id = head.partition(_CALL_ID)
-    found = read_json(arguments, 0)
-    if skip_space(arguments, found.end) != len(arguments):
-        raise ValueError("more than one object")
-    return checked_call(encodable(name.strip()), found, call_id.strip() or None)
+    arguments, mark = text.index("{", start), text.find(_ARGS, start)
+    named_until = mark if start <= mark < arguments else arguments
+    name, _, call_id = text[start:named_until].partition(_CALL_ID)
+    if _CALLS in name + call_id:
+        raise ValueError("a name without arguments")
+    found = read_json(text, arguments if named_until == arguments else mark + len(_ARGS))
+    return (checked_call(encodable(name.strip()), found, call_id.strip() or None),), found.end
