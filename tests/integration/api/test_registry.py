@@ -83,6 +83,9 @@ async def test_a_tools_life(client: AsyncOpenAI, customer: LoopbackEndpoint, mig
     with pytest.raises(BadRequestError) as raised:
         await post(client, path, {"headers": {"X-New": REDACTED}})
     assert raised.value.param == "headers"
+    with pytest.raises(BadRequestError, match="Did you mean 'rate_limit'") as raised:
+        await post(client, path, {"rate_limt": 2})
+    assert raised.value.param == "rate_limt"
 
     second = await post(client, "/tools", a_tool(customer, name="cat"))
     page = await get(client, "/tools?limit=1")
@@ -105,6 +108,7 @@ async def test_a_tools_life(client: AsyncOpenAI, customer: LoopbackEndpoint, mig
         ({"headers": {"A": REDACTED}}, "headers"),
         ({"parameters": {"type": "objekt"}}, "parameters"),
         ({"name": "two words"}, "name"),
+        ({"max_concurency": 3}, "max_concurency"),
     ],
 )
 async def test_a_bad_tool_is_not_registered(

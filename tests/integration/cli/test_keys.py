@@ -65,6 +65,13 @@ async def test_what_is_no_key_is_told_in_words(host: Shell) -> None:
         assert "s3cret" not in refused.err
 
 
+async def test_a_key_says_what_it_is_for(host: Shell) -> None:
+    for name in ("", " "):
+        refused = await host.rft("keys", "create", name)
+        assert (refused.status, refused.out) == (1, "")
+        assert "needs a name" in refused.err
+
+
 async def test_without_a_running_platform_there_is_no_database(shell: Shell) -> None:
     for command in (("keys", "list"), ("keys", "create", "x"), ("secrets", "show"), ("secrets", "rotate-key")):
         done = await shell.rft(*command)

@@ -138,6 +138,8 @@ def create_key(
     """Make an API key in the running platform's database and print it, this once."""
     from rft.platform.api.key_repository import create_key
 
+    if not name.strip():
+        raise CannotDo("a key needs a name: it tells later what the key is for")
     typer.echo(_in_database(settings, lambda connection: create_key(connection, name)))
 
 

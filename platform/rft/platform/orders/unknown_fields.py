@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from types import MappingProxyType
 
 from pydantic import BaseModel
 
@@ -37,7 +38,7 @@ def unknown_in(body: BaseModel, path: str = "") -> Iterator[UnknownField]:
         yield from _unknown_below(getattr(body, name), f"{path}{name}")
 
 
-def refuse_misspelled(body: BaseModel, *, other_names: Mapping[str, str]) -> None:
+def refuse_misspelled(body: BaseModel, *, other_names: Mapping[str, str] = MappingProxyType({})) -> None:
     """Raises BadRequest for a field that is surely another one: what was meant would silently have no effect.
 
     `other_names`: what known fields are called elsewhere.

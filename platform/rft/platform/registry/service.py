@@ -11,6 +11,7 @@ from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
 from rft.platform.orders.grader_schemas import Grader
 from rft.platform.orders.grader_specification import refuse_without_judge
 from rft.platform.orders.references import GRADER_PREFIX, TOOL_PREFIX
+from rft.platform.orders.unknown_fields import refuse_misspelled
 from rft.platform.registry.objects import to_grader_object, to_tool_object
 from rft.platform.registry.redaction import (
     refuse_moved_secrets,
@@ -32,6 +33,7 @@ _PREFIXES: Mapping[Kind, str] = {"tool": TOOL_PREFIX, "grader": GRADER_PREFIX}
 
 async def create_tool(uow: UnitOfWork, box: SecretBox, order: ToolCreate) -> ToolObject:
     """Register a tool. Raises BadRequest."""
+    refuse_misspelled(order)
     body: JsonObject = order.model_dump(mode="json", exclude_unset=True)
     refuse_redacted(body)
     row = await RegistrationRepository(uow.connection).insert(
@@ -42,6 +44,7 @@ async def create_tool(uow: UnitOfWork, box: SecretBox, order: ToolCreate) -> Too
 
 async def create_grader(uow: UnitOfWork, box: SecretBox, settings: Settings, order: GraderCreate) -> GraderObject:
     """Register a grader. Raises BadRequest."""
+    refuse_misspelled(order)
     grader_id = _new_id("grader")
     body = _named(order.grader, settings, f"grader-{grader_id[-4:]}")
     refuse_redacted(body, "grader")
@@ -61,7 +64,9 @@ async def update_tool(uow: UnitOfWork, box: SecretBox, tool_id: str, changes: Js
     old = whole_body(row, box)
     left = {key: value for key, value in shown_body(old).items() if key not in _renamed(changes)}
     wanted: JsonObject = {key: value for key, value in {**left, **changes}.items() if value is not None}
-    checked: JsonObject = validated(ToolCreate, wanted).model_dump(mode="json", exclude_unset=True)
+    order = validated(ToolCreate, wanted)
+    refuse_misspelled(order)
+    checked: JsonObject = order.model_dump(mode="json", exclude_unset=True)
     refuse_moved_secrets(checked, old)
     body = cast("JsonObject", with_stored_secrets(checked, old))
     refuse_redacted(body)
@@ -73,6 +78,7 @@ async def update_grader(
     uow: UnitOfWork, box: SecretBox, settings: Settings, grader_id: str, order: GraderCreate
 ) -> GraderObject:
     """Put another grader under this id; header values sent back redacted are kept. Raises NotFound, BadRequest."""
+    refuse_misspelled(order)
     stored = RegistrationRepository(uow.connection)
     row = found(await stored.lock("grader", grader_id), "grader", grader_id)
     wanted, old = _named(order.grader, settings, str(row.body["name"])), whole_body(row, box)
