@@ -17,7 +17,10 @@ from tests.e2e.web.watched_page import PageProblems, sign_in
 from tests.shared.running_api import ROW
 
 SECRET = "nobody-shows-this"
-TRAIN = FilePayload(name="train.jsonl", mimeType="application/jsonl", buffer=ROW * 10)
+ACCOUNT = 12345678901234567890
+"""More digits than a number of a browser has."""
+TRAIN_ROW = json.dumps({**json.loads(ROW), "account": ACCOUNT}).encode() + b"\n"
+TRAIN = FilePayload(name="train.jsonl", mimeType="application/jsonl", buffer=TRAIN_ROW * 10)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -67,6 +70,8 @@ async def test_a_job_is_ordered_after_everything_was_tried(
     await expect(tool.get_by_role("status")).to_contain_text("It answered within")
     await expect(tool.get_by_role("region", name="Request")).to_contain_text('"type": "function_call"')
     await expect(tool.get_by_role("region", name="Reply")).to_contain_text("nothing about total")
+    await expect(page.get_by_role("region", name="The row's other fields")).to_contain_text(f'"account": {ACCOUNT}')
+    assert json.loads(customer.endpoint.calls[-1].body)["item"]["account"] == ACCOUNT
 
     grader = page.get_by_role("region", name="Grader")
     await expect(grader.get_by_text("On row 1: 7")).to_be_visible()

@@ -1,5 +1,5 @@
 /** The typed way to evals, their runs and what became of each item. */
-import { at, call, get, type Page } from "./http";
+import { at, call, get, getExact, type Page } from "./http";
 import type {
   Change,
   ComparedRow,
@@ -51,11 +51,11 @@ export const evalsApi = {
   retry: (evalId: string, id: string) => call<EvalRun>("POST", runs(evalId, id, "retry")),
   removeRun: (evalId: string, id: string) => call<{ deleted: boolean }>("DELETE", runs(evalId, id)),
   items: (evalId: string, id: string, query: ItemQuery, after: string | undefined, limit: number) =>
-    get<Page<OutputItem>>(runs(evalId, id, "output_items"), { ...query, after, limit }),
+    getExact<Page<OutputItem>>(runs(evalId, id, "output_items"), { ...query, after, limit }),
   variance: (evalId: string, id: string, criterion: string | undefined) =>
     get<Variance>(runs(evalId, id, "variance"), { criterion, limit: 400 }),
   compare: (evalId: string, id: string, other: string) =>
     get<RunComparison>(runs(evalId, id, "compare"), { with: other }),
   comparedRows: (evalId: string, id: string, other: string, change: Change | undefined, offset: number) =>
-    get<ComparedRows>(runs(evalId, id, "compare", "rows"), { with: other, change, offset, limit: 50 }),
+    getExact<ComparedRows>(runs(evalId, id, "compare", "rows"), { with: other, change, offset, limit: 50 }),
 };

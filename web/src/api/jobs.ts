@@ -1,5 +1,5 @@
 /** The typed way to jobs and what belongs to them. */
-import { allPages, at, call, get, getPositioned, type Page } from "./http";
+import { allPages, at, call, get, getExact, getPositioned, type Page } from "./http";
 import type {
   Action,
   Attempt,
@@ -60,7 +60,7 @@ export const jobsApi = {
     get<RolloutNeighbours>(job(id, "rollouts", traceId, "neighbours"), { ...query }),
   rollout: (id: string, traceId: string) => get<RolloutDetail>(job(id, "rollouts", traceId)),
   /** What its graders were shown. */
-  grading: (id: string, traceId: string) => get<Grading>(job(id, "rollouts", traceId, "grading")),
+  grading: (id: string, traceId: string) => getExact<Grading>(job(id, "rollouts", traceId, "grading")),
   attempts: (id: string, traceId: string) =>
     allPages<Attempt>(
       (after) => get(job(id, "rollouts", traceId, "attempts"), { after, limit: 1000 }),

@@ -6,12 +6,14 @@ interface Props {
   onType(text: string): void;
   commands: readonly Command[];
   isSearching: boolean;
+  /** Why not everything could be searched. */
+  error: Error | null;
   onChoose(command: Command): void;
   onClose(): void;
 }
 
 /** A field and what fits it; arrows choose, Enter goes there or does it. */
-export function Palette({ typed, onType, commands, isSearching, onChoose, onClose }: Props) {
+export function Palette({ typed, onType, commands, isSearching, error, onChoose, onClose }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const list = useId();
   const [at, setAt] = useState(0);
@@ -66,6 +68,7 @@ export function Palette({ typed, onType, commands, isSearching, onChoose, onClos
         ))}
       </div>
       {commands.length === 0 && <p className="muted">{isSearching ? "Searching" : "Nothing fits."}</p>}
+      {error && <p className="bad small">{`Not all could be searched: ${error.message}`}</p>}
     </dialog>
   );
 }

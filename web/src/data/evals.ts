@@ -92,8 +92,13 @@ export function useVariance(evalId: string, run: EvalRun, criterion: string | un
 }
 
 const comparedKey = (evalId: string, a: EvalRun, b: EvalRun) => [
-  ...[...EVALS, evalId, "compare", a.id, b.id],
-  ...[a.result_counts.total, b.result_counts.total],
+  ...EVALS,
+  evalId,
+  "compare",
+  a.id,
+  b.id,
+  a.result_counts.total,
+  b.result_counts.total,
 ];
 
 /** Of what both have come to: anew with each item that comes in. */

@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { ordersApi, type ToolCallTried } from "../api/orders";
 import type { Estimate } from "../api/types";
+import { parseExact } from "../api/exact_json";
 import { useOrderKey } from "./once";
 import { keys } from "./queries";
 
@@ -54,7 +55,7 @@ export function useToolRun() {
   return useMutation({
     mutationFn: ({ tool, tried }: { tool: Record<string, unknown>; tried: ToolCallTried }) =>
       typeof tool.id === "string"
-        ? ordersApi.tryRegisteredTool(tool.id, JSON.parse(tried.arguments) as object, tried.item)
+        ? ordersApi.tryRegisteredTool(tool.id, parseExact(tried.arguments) as object, tried.item)
         : ordersApi.runTool(tool, tried),
     gcTime: 0,
   });

@@ -1,5 +1,6 @@
 /** Files in a line: what is in one, whether jobs can use it, who does. */
 import type { FileUse, StoredFile } from "../api/types";
+import { parseExact } from "../api/exact_json";
 import { count, plural } from "./format";
 import { prettyJson } from "./json_text";
 
@@ -56,7 +57,7 @@ export function previewOf(lines: readonly string[]): PreviewRow[] {
 
 function parsed(line: string): unknown {
   try {
-    return JSON.parse(line);
+    return parseExact(line);
   } catch {
     return undefined;
   }

@@ -1,4 +1,5 @@
 /** An order while it is written: what the inputs hold. */
+import { ExactNumber } from "../api/exact_json";
 import {
   FIRST_MESSAGES,
   FIRST_VALUES,
@@ -101,5 +102,5 @@ export const NEW_DRAFT: Draft = {
 };
 
 export function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber);
 }

@@ -9,6 +9,7 @@ import {
   type LeafDraft,
   type ToolDraft,
 } from "./draft";
+import { parseExact } from "../api/exact_json";
 import { LEAF_FORMS } from "./grader_forms";
 
 /** The body of `POST /v1/fine_tuning/jobs`. */
@@ -77,7 +78,7 @@ export function number(text: string): Json {
 
 function json(text: string): Json {
   try {
-    return JSON.parse(text) as Json;
+    return parseExact(text) as Json;
   } catch {
     return text;
   }

@@ -1,5 +1,6 @@
 /** A new eval while it is written, and the order that it makes. */
 import { type GraderDraft, isObject, type Json, type JsonObject, NEW_DRAFT } from "./draft";
+import { ExactNumber, parseExact } from "../api/exact_json";
 import { number, toGrader } from "./draft_order";
 
 export interface EvalDraft {
@@ -75,12 +76,12 @@ export function schemaOf(items: readonly JsonObject[]): JsonObject {
 function typeOf(value: Json): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
-  return typeof value;
+  return value instanceof ExactNumber ? "number" : typeof value;
 }
 
 function parsed(text: string): Json {
   try {
-    return JSON.parse(text) as Json;
+    return parseExact(text) as Json;
   } catch {
     return text;
   }

@@ -1,5 +1,6 @@
 /** A grader's template on a real row, as the platform fills it in. */
 import { isObject, type Json, type JsonObject } from "./draft";
+import { parseExact } from "../api/exact_json";
 
 export interface Piece {
   text: string;
@@ -29,7 +30,7 @@ export function filledIn(template: string, { item, sample }: Shown): Piece[] {
 export function sampleOf(answer: string): JsonObject {
   let parsed: Json = null;
   try {
-    parsed = JSON.parse(answer) as Json;
+    parsed = parseExact(answer) as Json;
   } catch {
     // An answer that is no JSON has none.
   }

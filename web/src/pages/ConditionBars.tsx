@@ -10,7 +10,7 @@ export function ConditionBars() {
   const [path] = useLocation();
   // A held job's own page has all of it.
   const held = condition?.held_jobs.filter((job) => path !== `/jobs/${job.id}`) ?? [];
-  const now = useNow(held.length > 0);
+  const now = useNow(isGone || held.length > 0);
   return (
     <div className="condition-bars" role="status">
       {isGone && (
@@ -18,8 +18,8 @@ export function ConditionBars() {
           <strong>The platform is gone</strong>
           <span>
             It cannot be reached
-            {seenAt > 0 && `; what is shown is as it was at ${moment(seenAt / 1000, Date.now() / 1000)}`}. It is tried
-            again every few seconds: look whether <code>rft up</code>, or the API's process, still runs.
+            {seenAt > 0 && `; what is shown is as it was at ${moment(seenAt / 1000, now)}`}. It is tried again every few
+            seconds: look whether <code>rft up</code>, or the API's process, still runs.
           </span>
           <span className="spacer" />
           <button type="button" disabled={isTrying} onClick={retry}>

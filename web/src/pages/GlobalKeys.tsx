@@ -101,6 +101,7 @@ function Search({ onChoose, onClose }: { onChoose(command: Command): void; onClo
       onType={setTyped}
       commands={offered(typed, known)}
       isSearching={found.isFetching || evals.isPending || files.isPending}
+      error={found.error ?? evals.error ?? files.error ?? rehearsals.error}
       onChoose={onChoose}
       onClose={onClose}
     />

@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import { Preformatted } from "../../components/Preformatted";
+import { ExactNumber } from "../../api/exact_json";
 
 interface Props {
   /** Of the button. */
@@ -53,7 +54,7 @@ export function DryRun({ label, isBusy, canRun, request, reply, error, verdict, 
 /** Without header values: they are secrets. */
 export function withoutSecrets(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutSecrets);
-  if (typeof value !== "object" || value === null) return value;
+  if (typeof value !== "object" || value === null || value instanceof ExactNumber) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, part]) => [key, key === "headers" ? hidden(part) : withoutSecrets(part)]),
   );

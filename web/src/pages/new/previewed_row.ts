@@ -2,6 +2,7 @@ import { useState } from "react";
 import type { PreviewedRow } from "../../components/order/previewed_row";
 import { useFirstLines } from "../../data/files";
 import { isObject, type Json, type JsonObject } from "../../lib/draft";
+import { parseExact } from "../../api/exact_json";
 
 const ROWS = 20;
 
@@ -26,7 +27,7 @@ export function usePreviewedRow(fileId: string): PreviewedRow {
 
 function asRow(line: string): JsonObject[] {
   try {
-    const row = JSON.parse(line) as Json;
+    const row = parseExact(line) as Json;
     return isObject(row) ? [row] : [];
   } catch {
     return [];
