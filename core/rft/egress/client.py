@@ -19,9 +19,10 @@ from multidict import CIMultiDict
 
 from rft.core.failure import FailureCode
 from rft.egress.classify import exception_code, is_surely_not_sent, root_message, status_code, status_phrase
-from rft.egress.endpoint import HeaderList, public_url, redact
+from rft.egress.endpoint import HeaderList, public_url
 from rft.egress.guard import AddressPolicy, GuardedResolver, url_problem
 from rft.egress.pooled_connections import open_session
+from rft.egress.redaction import redact
 from rft.egress.reply import AttemptFailure, Reply, SizeCaps
 from rft.egress.retry import parse_http_date, parse_retry_after
 from rft.egress.unpacking import Undecodable, unpack

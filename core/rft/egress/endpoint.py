@@ -1,18 +1,14 @@
-"""Endpoint: one customer URL as we call it, and how its secrets stay out of every message."""
+"""Endpoint: one customer URL as we call it."""
 
-import base64
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
-from urllib.parse import unquote, unquote_plus, urlsplit, urlunsplit
-
-from yarl import URL
+from urllib.parse import urlsplit, urlunsplit
 
 from rft.core.failure import Stage
-from rft.core.secret_urls import named_values
+from rft.egress.redaction import keys_of, secrets_of
 from rft.egress.urls import BadUrl, parse_url
 
 HeaderList: TypeAlias = Sequence[tuple[str, str]]
@@ -37,13 +33,6 @@ RESERVED_HEADERS = frozenset(
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-_TELLING_NAME = re.compile(
-    r"auth|key|token|secret|password|cookie|session|signature|credential|^(sig|code|pass|pwd|pw)$", re.IGNORECASE
-)
-_SHORTEST_SECRET = 4
-"""In a header or a URL's query, under a name that says that it is a secret."""
-_SHORTEST_KEY = 12
-"""Under any other name: what is shorter (a tenant, a region) may well be a word of a tool's honest output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +56,16 @@ class Endpoint:
     header_list: HeaderList = field(init=False, repr=False, compare=False)
     """`headers` and ours, ready to be sent."""
     secrets: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    """What `redact` takes out of everything that this endpoint says."""
+    """What `redact` takes out of errors of this endpoint, and out of all that is shown of its calls."""
+    keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """What `redact_keys` takes out of its honest output."""
 
     def __post_init__(self) -> None:
         if (problem := header_problem(self.headers)) is not None:
             raise ValueError(problem)
         object.__setattr__(self, "header_list", to_header_list(self.headers))
         object.__setattr__(self, "secrets", secrets_of(self.headers, self.url))
+        object.__setattr__(self, "keys", keys_of(self.headers, self.url))
 
 
 def to_header_list(headers: Mapping[str, str]) -> HeaderList:
@@ -116,71 +108,3 @@ def header_problem(headers: Mapping[str, str]) -> str | None:
         if not _HEADER_VALUE.fullmatch(value):
             return f"the value of header {name!r} contains characters that HTTP does not allow"
     return None
-
-
-def secrets_of(headers: Mapping[str, str], *urls: str) -> tuple[str, ...]:
-    """All that must not be shown of these headers and URLs, longest first, also as it stands inside of JSON."""
-    named = [(name, part) for name, value in headers.items() for part in _parts(value)]
-    named += [(name, part) for url in urls for name, value in named_values(url) for part in _spellings(value)]
-    long_enough = {
-        secret
-        for name, secret in named
-        if len(secret) >= (_SHORTEST_SECRET if _TELLING_NAME.search(name) else _SHORTEST_KEY)
-        and secret.lower() not in _HARMLESS
-    }
-    # Whole, a query is told from honest output, however short its values are.
-    long_enough |= {query for url in urls for query in _queries(url)}
-    spellings = {
-        json.dumps(secret, ensure_ascii=is_ascii)[1:-1] for secret in long_enough for is_ascii in (True, False)
-    }
-    return tuple(sorted(long_enough | spellings, key=lambda secret: (-len(secret), secret)))
-
-
-def _spellings(value: str) -> tuple[str, ...]:
-    """A query's value as it is written, and as its server reads it."""
-    return value, unquote(value), unquote_plus(value)
-
-
-def _queries(url: str) -> set[str]:
-    """The query with its question mark, as we and the parsers that we call with write it."""
-    written = url.partition("#")[0].partition("?")[2]
-    if not written:
-        return set()
-    try:
-        target = parse_url(url).target
-    except BadUrl:
-        return {f"?{written}"}
-    parsed = URL(str(target))
-    return {f"?{text}" for text in (written, target.query.decode(), parsed.raw_query_string, parsed.query_string)}
-
-
-def _parts(value: str) -> Iterator[str]:
-    """The value, its words (a bearer token), what its pairs are set to (a cookie), and what basic access encodes."""
-    yield value.strip()
-    words = re.split(r"[\s;,]+", value)
-    for word in words:
-        yield word
-        _, _, assigned = word.partition("=")
-        yield assigned.strip('"')
-    if words[0].lower() == "basic":
-        for word in words[1:]:
-            try:
-                plain = base64.b64decode(word + "==", altchars=b"-_").decode(errors="replace")
-            except ValueError:
-                continue  # no base64: a name and a password as they are, say
-            yield from (plain, plain.partition(":")[2])
-
-
-def redact(text: str, secrets: Sequence[str]) -> str:
-    """The text without these secrets. To be done before a text is cut: half a key is not recognised."""
-    for secret in secrets:
-        text = text.replace(secret, "***")
-    return text
-
-
-def redact_secrets_of(text: str, headers: Mapping[str, str], *urls: str) -> str:
-    """The text without the secrets of these headers, every word of one such as a bearer token, and of these URLs."""
-    return redact(text, secrets_of(headers, *urls))
-
-
-_HARMLESS = frozenset({"basic", "bearer", "token", "application/json", "json", "true", "false"})

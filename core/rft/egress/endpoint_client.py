@@ -20,11 +20,12 @@ from rft.core.egress_settings import EgressSettings
 from rft.core.failure import Failure, FailureCode
 from rft.core.spec import RetryBudget
 from rft.egress.client import HttpClient
-from rft.egress.endpoint import Endpoint, HeaderList, public_url, redact
+from rft.egress.endpoint import Endpoint, HeaderList, public_url
 from rft.egress.failed_calls import FailedCalls
 from rft.egress.guard import AddressPolicy
 from rft.egress.limiter import EndpointDown, Limiter
 from rft.egress.limits import Limits
+from rft.egress.redaction import redact
 from rft.egress.reply import AttemptFailure, Reply, SizeCaps
 from rft.egress.retry import decide, drive
 from rft.egress.signing import Signer

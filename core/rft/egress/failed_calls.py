@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rft.core.attempt import Attempt
 from rft.core.failed_call import SHOWN_CHARS, FailedCall
 from rft.core.failure import FailureCode, Stage
-from rft.egress.endpoint import redact
+from rft.egress.redaction import redact
 from rft.egress.reply import AttemptFailure, Reply
 
 AT_ONCE = 4

@@ -6,8 +6,9 @@ from http import HTTPStatus
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.egress.classify import status_phrase
 from rft.egress.client import HttpClient
-from rft.egress.endpoint import header_problem, public_url, redact_secrets_of, to_header_list
+from rft.egress.endpoint import header_problem, public_url, to_header_list
 from rft.egress.guard import AddressPolicy
+from rft.egress.redaction import redact_secrets_of
 from rft.egress.reply import AttemptFailure, Reply
 
 _NOTHING_HERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})

@@ -13,7 +13,7 @@ from rft.core.finished_trace import FinishedTrace
 from rft.core.foreign_json import parse_json
 from rft.core.grade import MAX_REPLY_CHARS, MAX_REQUEST_CHARS, score_problem
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
-from rft.egress.endpoint import redact
+from rft.egress.redaction import redact
 from rft.egress.reply import AttemptFailure, Reply
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -9,8 +9,9 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import EndpointGrader
-from rft.egress.endpoint import Endpoint, redact
+from rft.egress.endpoint import Endpoint
 from rft.egress.endpoint_client import EndpointClient, encode_json
+from rft.egress.redaction import redact
 from rft.egress.reply import AttemptFailure, Reply
 from rft.grader_gateway.contract import (
     read_score,

@@ -17,8 +17,9 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.foreign_json import encodable
 from rft.core.grade import TokenUsage
 from rft.core.graders import JudgeMessage, JudgeServer, SamplingParams
-from rft.egress.endpoint import Endpoint, redact
+from rft.egress.endpoint import Endpoint
 from rft.egress.endpoint_client import Answer, EndpointClient, encode_json
+from rft.egress.redaction import redact
 from rft.egress.reply import AttemptFailure, Reply
 from rft.grader_gateway.contract import shorten_reply, shown_request
 

@@ -16,8 +16,9 @@ from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.spec import ToolServer
-from rft.egress.endpoint import Endpoint, redact
+from rft.egress.endpoint import Endpoint
 from rft.egress.endpoint_client import EndpointClient
+from rft.egress.redaction import redact
 from rft.egress.reply import AttemptFailure, Reply
 from rft.tool_gateway.rollout_ends import OpenRollouts, RolloutEnds
 

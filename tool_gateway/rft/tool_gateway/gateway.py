@@ -3,14 +3,16 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rft.core.base import JsonObject
 from rft.core.failure import NOT_FOUND_STATUSES, Failure, FailureCode, Stage
 from rft.core.messages import UNREADABLE_CALL_OUTPUT, CallMistake, ToolCall, ToolResult, ToolSchema, http_mistake
 from rft.core.spec import ToolServer
 from rft.egress.classify import status_phrase
-from rft.egress.endpoint import Endpoint, public_url, redact
+from rft.egress.endpoint import Endpoint, public_url
 from rft.egress.endpoint_client import Answer, EndpointClient, encode_json
+from rft.egress.redaction import redact, redact_keys
 from rft.egress.reply import AttemptFailure, Reply
 from rft.tool_gateway.arguments import ArgumentChecker
 from rft.tool_gateway.contract import read_output, read_reply, to_wire
@@ -76,7 +78,7 @@ class HttpToolGateway:
             to_wire(call, item=item, trace_id=trace_id),
             trace_id=trace_id,
             call_id=call.call_id,
-            read=self._read,
+            read=partial(self._read, endpoint),
             owner=self._job_id,
         )
         if isinstance(answer, Answer):
@@ -95,21 +97,22 @@ class HttpToolGateway:
         problem = self._checker.problem(schema, call.arguments)
         return None if problem is None else _Shown(f"Error: {problem}", CallMistake.INVALID_ARGUMENTS)
 
-    def _read(self, reply: Reply) -> _Shown | AttemptFailure:
+    def _read(self, endpoint: Endpoint, reply: Reply) -> _Shown | AttemptFailure:
         """What the model reads; a failure for what no call of the model's could have brought about."""
         refusal = self._client.http.status_failure(reply)
         if refusal is None:
             output = read_reply(reply)
             if isinstance(output, AttemptFailure):
                 return output
-            return _Shown(_fit_to_show(output, reply), status=reply.status)
+            # Data, which is graded and trained on: no word of it may go.
+            return _Shown(_storable(redact_keys(output, endpoint.keys)), status=reply.status)
         code, output = http_mistake(reply.status), read_output(reply.body)
         if output is not None:
-            return _Shown(_fit_to_show(output, reply), code, reply.status)
+            return _Shown(_storable(redact(output, endpoint.secrets)), code, reply.status)
         if refusal.code is not FailureCode.REJECTED:
             return refusal
         suspicion = refusal.message if reply.status in NOT_FOUND_STATUSES else None
-        return _Shown(_error_output(reply), code, reply.status, suspicion)
+        return _Shown(_error_output(reply, endpoint), code, reply.status, suspicion)
 
     def _shown(self, call: ToolCall, answer: Answer[_Shown], endpoint: Endpoint) -> ToolResult:
         shown = answer.value
@@ -172,14 +175,13 @@ def _suspected(shown: _Shown, endpoint: Endpoint) -> Failure | None:
     )
 
 
-def _fit_to_show(text: str, reply: Reply) -> str:
-    """Without the keys that the call carried, which error pages like to repeat, and storable."""
-    return redact(text, reply.secrets).replace("\x00", "\ufffd")
+def _storable(text: str) -> str:
+    return text.replace("\x00", "\ufffd")
 
 
-def _error_output(reply: Reply) -> str:
-    """What the model reads of a 4xx without an `output`."""
-    text = _fit_to_show(reply.body.decode(errors="replace"), reply).strip()
+def _error_output(reply: Reply, endpoint: Endpoint) -> str:
+    """What the model reads of a 4xx without an `output`; error pages like to repeat the call's secrets."""
+    text = _storable(redact(reply.body.decode(errors="replace"), endpoint.secrets)).strip()
     return f"Error: HTTP {status_phrase(reply.status)}" + (f": {truncate(text, _ERROR_CHARS)}" if text else "")
 
 

@@ -14,8 +14,9 @@ from rft.core.chat_completion import completions_url
 from rft.core.egress_settings import EgressSettings
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.spec import RetryBudget
-from rft.egress.endpoint import Endpoint, redact
+from rft.egress.endpoint import Endpoint
 from rft.egress.endpoint_client import Answer, EndpointClient
+from rft.egress.redaction import redact_keys
 from rft.egress.reply import AttemptFailure, Reply
 from rft.rollouts.chat_policy import UNUSABLE_MODEL, ChatFinish, ChatRequest, ChatTurn
 from rft.rollouts.provider_wire import CONTENT_FILTER, NoTurn, Refusal, advice_on, read_turn, to_wire
@@ -95,7 +96,7 @@ class ProviderPolicy:
         return await self._ask(whole, f"turn_{request.turn}.whole")
 
     async def _ask(self, request: ChatRequest, call_id: str) -> ChatTurn | Failure:
-        reader = _Reader(self._client, request, self._endpoint.secrets)
+        reader = _Reader(self._client, request, self._endpoint.keys)
         body = to_wire(
             request,
             model=self._model,
@@ -143,7 +144,8 @@ class _Reader:
 
     client: EndpointClient
     request: ChatRequest
-    secrets: tuple[str, ...]
+    keys: tuple[str, ...]
+    """What no answer has by chance."""
     is_filtered: bool = False
     refusal: Refusal | None = None
 
@@ -158,7 +160,7 @@ class _Reader:
         said = read_turn(reply.body, turn=self.request.turn)
         self.is_filtered = isinstance(said, NoTurn) and said.is_filtered
         if not isinstance(said, NoTurn):
-            return replace(said, content=redact(said.content, self.secrets))
+            return replace(said, content=redact_keys(said.content, self.keys))
         if self.request.on_no_turn is not None:
             self.request.on_no_turn(said.usage)
         # What a filter cut comes out the same again.

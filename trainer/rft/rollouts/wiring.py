@@ -10,8 +10,8 @@ from rft.chat.chat_format import ChatFormat
 from rft.core.events import HoldBegan, HoldEnded, RolloutBegan, RoundRedone
 from rft.core.failure import Stage
 from rft.core.spec import RunSecrets, RunSpec
-from rft.egress.endpoint import redact_secrets_of
 from rft.egress.limits import BreakerChange
+from rft.egress.redaction import redact_secrets_of
 from rft.rollouts.connections import CustomerConnections
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.hold import FailingEndpoint, Hold

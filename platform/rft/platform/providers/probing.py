@@ -5,8 +5,9 @@ from http import HTTPStatus
 from rft.core.chat_completion import api_url, as_object, parse_object
 from rft.core.failure import FailureCode
 from rft.egress.client import HttpClient
-from rft.egress.endpoint import public_url, redact, secrets_of, to_header_list
+from rft.egress.endpoint import public_url, to_header_list
 from rft.egress.guard import AddressPolicy
+from rft.egress.redaction import redact, secrets_of
 from rft.egress.reply import AttemptFailure, Reply, SizeCaps
 from rft.platform.api.errors import BadRequest
 from rft.platform.settings import Settings

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from rft.core.progress import Activity, RunProgress
 from rft.core.spec import RunSecrets
-from rft.egress.endpoint import secrets_of
+from rft.egress.redaction import secrets_of
 from rft.platform.child_process import ChildProcess, exit_message, launch, log_tail
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import Cancelled, RequestedAction
