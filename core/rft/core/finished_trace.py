@@ -22,7 +22,7 @@ class FinishedTrace:
     prompt_messages: int
     """How many of them are the row's own."""
     finish_reason: str
-    """`stop` or `length`."""
+    """`stop`, `length`, or `tool_calls` where it ended with calls that nobody answers."""
     model: str
     """Name of the model that answered."""
     tools: tuple[ToolSchema, ...] = ()
@@ -38,7 +38,13 @@ class FinishedTrace:
         return cls(
             messages=tuple(messages),
             prompt_messages=len(row.messages),
-            finish_reason="length" if stop_reason in _CUT_OFF else "stop",
+            finish_reason=_finish_reason(stop_reason),
             model=model,
             tools=row.tools,
         )
+
+
+def _finish_reason(stop_reason: StopReason | None) -> str:
+    if stop_reason is StopReason.TOOL_CALLS:
+        return "tool_calls"
+    return "length" if stop_reason in _CUT_OFF else "stop"

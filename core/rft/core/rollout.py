@@ -26,6 +26,8 @@ class StopReason(StrEnum):
 
     COMPLETED = "completed"
     """The model answered without a tool call."""
+    TOOL_CALLS = "tool_calls"
+    """It called functions that its row describes and nobody answers: what it called is what is graded."""
     MAX_TURNS = "max_turns"
     """Too many turns; guards against turns without progress."""
     MAX_TOOL_CALLS = "max_tool_calls"

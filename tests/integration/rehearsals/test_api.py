@@ -166,10 +166,11 @@ async def test_rows_that_cannot_be_used_are_refused(
 async def test_rows_that_describe_a_tool_the_job_does_not_have_are_refused(
     platform: Platform, order: dict[str, Any]
 ) -> None:
-    order["method"]["reinforcement"]["tools"] = None
+    (tool,) = order["method"]["reinforcement"]["tools"]
+    tool["name"] = "browse"
     reply = await platform.http.post("/rehearsals", json=order)
     assert reply.status_code == 400
-    assert "'search' is not among the job's tools (none)" in reply.json()["error"]["message"]
+    assert "'search' is not among the job's tools (browse)" in reply.json()["error"]["message"]
 
 
 async def test_unknown_rehearsals_and_strangers_are_turned_away(platform: Platform) -> None:

@@ -147,6 +147,15 @@ async def test_a_row_with_an_unregistered_tool_is_a_problem(bench: Workbench) ->
     assert "line 2 at tools[0].function.name: 'browse' is not among the job's tools (search)" in message
 
 
+async def test_rows_of_a_job_without_tools_may_describe_what_they_like(bench: Workbench) -> None:
+    job_id = await bench.new_job(
+        jsonl({**ROW, "tools": [{"type": "function", "function": {"name": "browse"}}]}), tools=[]
+    )
+    assert await validate_job(job_id, bench.context()) == "queued"
+    warnings = await bench.all("select message, data from job_events where job_id = %s and level = 'warn'", job_id)
+    assert {"code": "unserved_tools", "unserved_tools": ["browse"]} in [row["data"] for row in warnings]
+
+
 async def test_a_tool_that_no_row_describes_is_a_warning(bench: Workbench) -> None:
     tools = [{"name": name, "server_url": "http://127.0.0.1:9/"} for name in ("search", "idle")]
     job_id = await bench.new_job(tools=tools)

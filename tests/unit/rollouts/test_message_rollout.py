@@ -87,6 +87,16 @@ def test_tool_calls_then_answer_then_grade(row: DatasetRow) -> None:
     assert (rollout.models, rollout.tool_calls, rollout.turns_without_usage) == (("scripted",), 1, 0)
 
 
+def test_where_nobody_answers_what_a_row_describes_it_ends_with_the_first_calls(row: DatasetRow) -> None:
+    tools, grader = FunctionTools(echo), FunctionGrader(one)
+    setup = setup_of(ScriptedChatPolicy([SEARCH, ANSWER]), tools=tools, grader=grader)
+    setup = dataclasses.replace(setup, has_tool_servers=False)
+    rollout = run(row, setup)
+    assert (rollout.stop_reason, rollout.reward, tools.calls) == (StopReason.TOOL_CALLS, 1.0, [])
+    assert (rollout.messages[-1].role, rollout.tool_calls) == (Role.ASSISTANT, 1)
+    assert grader.graded[0][0].finish_reason == "tool_calls"
+
+
 def test_customers_get_ids_of_the_trace_and_the_policy_gets_its_own_back(row: DatasetRow) -> None:
     tools, policy = FunctionTools(echo), ScriptedChatPolicy([SEARCH * 2, ANSWER])
     rollout = run(row, setup_of(policy, tools=tools))
@@ -171,7 +181,8 @@ def test_every_stop_reason_is_graded(
 
 
 def test_all_stop_reasons_are_tested() -> None:
-    assert {stop_reason for stop_reason, *_ in STOPS} | {StopReason.MAX_TOOL_CALLS} == set(StopReason)
+    tested_above = {StopReason.MAX_TOOL_CALLS, StopReason.TOOL_CALLS}
+    assert {stop_reason for stop_reason, *_ in STOPS} | tested_above == set(StopReason)
 
 
 def test_a_cut_turn_runs_no_tools(row: DatasetRow) -> None:

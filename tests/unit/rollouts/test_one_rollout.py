@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +14,7 @@ from rft.core.grade import Grade
 from rft.core.messages import UNREADABLE_CALL_OUTPUT, Role, ToolCall, ToolResult
 from rft.core.rollout import Rollout, RolloutKey, StopReason
 from rft.core.spec import Budgets
+from rft.grader_gateway.contract import to_sample
 from rft.rollouts.loop import run_rollout
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import FakeSampler, ScriptedSampler, tool_call_text
@@ -73,6 +75,32 @@ def test_tool_calls_then_answer_then_grade(row: DatasetRow, key: RolloutKey, mak
     judged, _ = grader.graded[0]
     assert tuple(judged.messages) == rollout.messages
     assert (judged.prompt_messages, judged.finish_reason, judged.model) == (2, "stop", "starter")
+
+
+def test_where_nobody_answers_what_a_row_describes_the_first_calls_are_graded(
+    row: DatasetRow, key: RolloutKey, make_setup: MakeSetup
+) -> None:
+    tools, grader = FunctionTools(echo), FunctionGrader(one)
+    turns = [f"Let me look.\n{SEARCH}", ANSWER]
+    rollout = run(row, key, make_setup(turns, tools=tools, has_tool_servers=False, grader=grader))
+    assert (rollout.stop_reason, rollout.reward, tools.calls) == (StopReason.TOOL_CALLS, 1.0, [])
+    assert rollout.messages[-1].content == "Let me look."
+    (turn,) = rollout.trace.turns
+    assert [call.name for call in turn.tool_calls] == ["search"]
+    sample = cast("dict[str, Any]", to_sample(grader.graded[0][0]))
+    called = {"name": "search", "arguments": '{"q": 1}'}
+    assert [call["function"] for call in sample["output_tools"]] == [called]
+    choice = sample["choices"][0]
+    assert (sample["finish_reason"], choice["finish_reason"]) == ("tool_calls", "tool_calls")
+    assert choice["message"]["tool_calls"] == sample["output_tools"]
+
+
+def test_a_call_of_a_row_that_describes_nothing_is_the_models_mistake(
+    row: DatasetRow, key: RolloutKey, make_setup: MakeSetup
+) -> None:
+    row = row.model_copy(update={"tools": ()})
+    rollout = run(row, key, make_setup([SEARCH, ANSWER], has_tool_servers=False))
+    assert (rollout.stop_reason, rollout.messages[-1].content) == (StopReason.COMPLETED, ANSWER)
 
 
 def test_one_trace_id_on_every_call_and_the_grade(row: DatasetRow, key: RolloutKey, make_setup: MakeSetup) -> None:
@@ -254,6 +282,7 @@ def test_a_turn_cut_by_the_context_says_so(
 
 STOPS: dict[StopReason, tuple[list[str], Budgets, int]] = {
     StopReason.COMPLETED: ([ANSWER], Budgets(), 8192),
+    StopReason.TOOL_CALLS: ([SEARCH], Budgets(), 8192),
     StopReason.MAX_TURNS: ([SEARCH] * 3, Budgets(max_turns=2), 8192),
     StopReason.MAX_TOOL_CALLS: ([SEARCH] * 3, Budgets(max_tool_calls=1), 8192),
     StopReason.MAX_TOKENS: ([ANSWER], Budgets(max_tokens=2), 8192),
@@ -266,7 +295,9 @@ def test_every_stop_reason_is_reached_and_graded(
     row: DatasetRow, key: RolloutKey, make_setup: MakeSetup, stop_reason: StopReason
 ) -> None:
     turns, budgets, context = STOPS[stop_reason]
-    rollout = run(row, key, make_setup(turns, budgets=budgets, max_context_tokens=context))
+    is_answered = stop_reason is not StopReason.TOOL_CALLS
+    setup = make_setup(turns, budgets=budgets, max_context_tokens=context, has_tool_servers=is_answered)
+    rollout = run(row, key, setup)
     assert rollout.stop_reason is stop_reason
     assert isinstance(rollout.outcome, Grade)
 

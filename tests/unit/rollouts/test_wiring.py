@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.egress_settings import EgressSettings
 from rft.core.endpoint_load import LimitReason, NamedLoad
 from rft.core.errors import RunFailed
@@ -30,7 +31,8 @@ from rft.grader_gateway.remote import RemoteGraderGateway
 from rft.rollouts.connections import open_client, open_connections
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.known_endpoints import known_endpoints
-from rft.rollouts.wiring import open_hold
+from rft.rollouts.wiring import open_hold, rollout_setup
+from rft.testing.samplers import ScriptedSampler
 from rft.testing.samplers_time import run_in_virtual_time
 from rft.tool_gateway.gateway import HttpToolGateway
 from rft.tool_gateway.remote import RemoteToolGateway
@@ -222,3 +224,14 @@ def test_what_was_called_tells_what_it_is_given_to_bear() -> None:
         (Stage.TOOL, "lookup", False),
     ]
     assert {(one.load.limit, one.load.reason) for one in told} == {(512, LimitReason.SET)}
+
+
+@pytest.mark.parametrize("has_tools", [True, False])
+async def test_rollouts_of_a_job_without_tools_end_with_their_first_calls(
+    chat_format: HermesChatFormat, *, has_tools: bool
+) -> None:
+    wanted = spec() if has_tools else spec(tools=())
+    connections = await open_connections(wanted, RunSecrets())
+    sampler = ScriptedSampler(chat_format.tokenizer, lambda _, prompt: prompt)
+    assert rollout_setup(wanted, connections, sampler, chat_format).has_tool_servers is has_tools
+    await connections.aclose()

@@ -232,9 +232,7 @@ class Conversation(StagedRollout[RolloutSetup]):
         if sample.finish_reason is FinishReason.LENGTH:
             # Never executed, even if a whole call stands in it: nobody knows what the model was about to add.
             return StopReason.MAX_TOKENS if self._tokens_left() < 1 else StopReason.CONTEXT_FULL
-        if not parsed.tool_calls:
-            return StopReason.COMPLETED
-        return StopReason.MAX_TOOL_CALLS if self.calls.is_budget_overrun else None
+        return self.end_after_calls() if parsed.tool_calls else StopReason.COMPLETED
 
     async def _run_tools(self) -> tuple[ToolResult, ...]:
         """All calls of the last turn at once; their results in the order of the calls. Raises BrokenOff."""

@@ -208,9 +208,7 @@ class MessageConversation(StagedRollout[MessageSetup]):
                 return StopReason.MAX_TOKENS if self._is_cut_by_us(said) else StopReason.CONTEXT_FULL
             case ChatFinish.STOP:
                 pass
-        if not said.tool_calls:
-            return StopReason.COMPLETED
-        return StopReason.MAX_TOOL_CALLS if self.calls.is_budget_overrun else None
+        return self.end_after_calls() if said.tool_calls else StopReason.COMPLETED
 
     def _is_cut_by_us(self, said: ChatTurn) -> bool:
         if said.usage is None:

@@ -61,6 +61,8 @@ class SharedSetup:
     grader_name: str
     budgets: Budgets
     model_name: str
+    has_tool_servers: bool = True
+    """Else nobody answers the functions that rows describe: a rollout ends with the model's first calls of them."""
     host: RolloutHost | None = None
     """Who is told that a rollout begins and ends."""
     deadlines: Deadlines = field(default_factory=Deadlines)

@@ -43,6 +43,12 @@ class StagedRollout(ABC, Generic[Setup]):
     is_host_notified: bool = False
     """The host was told, or may have been, that the rollout begins."""
 
+    def end_after_calls(self) -> StopReason | None:
+        """Whether a turn that called tools is the last, and why."""
+        if self.row.tools and not self.setup.has_tool_servers:
+            return StopReason.TOOL_CALLS
+        return StopReason.MAX_TOOL_CALLS if self.calls.is_budget_overrun else None
+
     async def notify_started(self) -> None:
         """Let the customer's servers make what the rollout needs. Raises BrokenOff."""
         host = self.setup.host

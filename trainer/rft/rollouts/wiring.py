@@ -49,6 +49,7 @@ def rollout_setup(
         sampler=engine,
         chat_format=chat_format,
         tools=connections.tools,
+        has_tool_servers=bool(spec.tools),
         grader=connections.grader,
         group_grader=connections.group_grader,
         host=connections.host,

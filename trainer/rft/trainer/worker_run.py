@@ -63,6 +63,7 @@ async def open_worker_run(announced: str, *, gateway_token: str | None, vllm_api
         sampler=engine,
         chat_format=chat.chat_format,
         tools=tools,
+        has_tool_servers=bool(spec.tools),
         grader=grader,
         host=tools if tools.has_hosts else None,
         grader_name=spec.grader.name,

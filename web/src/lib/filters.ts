@@ -16,7 +16,7 @@ const FIELDS: Record<Name, { parameter: string; kind: Kind }> = {
   max_reward: { parameter: "max_reward", kind: "number" },
   stop_reason: {
     parameter: "ended",
-    kind: ["completed", "max_turns", "max_tool_calls", "max_tokens", "context_full"],
+    kind: ["completed", "tool_calls", "max_turns", "max_tool_calls", "max_tokens", "context_full"],
   },
   failure_code: { parameter: "failure", kind: "text" },
   fault: { parameter: "fault", kind: ["endpoint", "platform"] },

@@ -41,6 +41,7 @@ export function blame(failure: Failure): string {
 
 const STOP_WORDS: Record<string, string> = {
   completed: "answered",
+  tool_calls: "ended with calls",
   max_turns: "out of turns",
   max_tool_calls: "out of tool calls",
   max_tokens: "out of tokens",

@@ -62,7 +62,7 @@ def unusable_files(tools: Sequence[Tool], files: Mapping[str, FileRow]) -> Itera
     for param, file in files.items():
         if file.report is None:
             continue
-        stranger = next(((name, line) for name, line in file.report.tools.items() if name not in names), None)
+        stranger = next(((name, line) for name, line in file.report.tools.items() if names and name not in names), None)
         if file.report.problems:
             yield param, f"A job would fail: file {file.id} has {file.report.count}."
         elif param != "training_file" and file.report.rows > MAX_VALID_ROWS:

@@ -18,7 +18,10 @@ class BadSample(RftError):
 
 
 async def read_sample(lines: AsyncIterator[bytes], *, tools: Collection[str]) -> list[DatasetRow]:
-    """Up to 256 rows, less where they are large. `tools` are those of the job. Raises BadSample."""
+    """Up to 256 rows, less where they are large. Raises BadSample.
+
+    `tools` are those of the job; without any, rows may describe what they like.
+    """
     rows: list[DatasetRow] = []
     number = size = 0
     async for line in lines:
@@ -31,10 +34,9 @@ async def read_sample(lines: AsyncIterator[bytes], *, tools: Collection[str]) ->
         row = await asyncio.to_thread(parse_row, line, line_number=number, index=len(rows))
         if isinstance(row, RowProblem):
             raise BadSample(str(row))
-        unknown = next((tool.name for tool in row.tools if tool.name not in tools), None)
+        unknown = next((tool.name for tool in row.tools if tools and tool.name not in tools), None)
         if unknown is not None:
-            known = ", ".join(tools) or "none"
-            raise BadSample(f"line {number}: {unknown!r} is not among the job's tools ({known})")
+            raise BadSample(f"line {number}: {unknown!r} is not among the job's tools ({', '.join(tools)})")
         rows.append(row)
         if len(rows) >= MOST_ROWS or size >= _MOST_BYTES:
             break

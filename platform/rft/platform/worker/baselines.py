@@ -127,6 +127,7 @@ class Baselines:
                     MessageSetup(
                         policy=policy,
                         tools=connections.tools,
+                        has_tool_servers=bool(spec.tools),
                         grader=connections.grader,
                         grader_name=spec.grader.name,
                         budgets=spec.budgets,

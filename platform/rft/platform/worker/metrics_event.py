@@ -110,7 +110,8 @@ def _two_digits(value: float | None) -> str:
 def _unanswered_share(stats: RolloutStats) -> float:
     """Share of the ended rollouts that stopped before the model gave an answer."""
     ended = sum(stats.stop_reasons.values())
-    return 0.0 if ended == 0 else 1 - stats.stop_reasons.get(StopReason.COMPLETED, 0) / ended
+    answered = sum(stats.stop_reasons.get(reason, 0) for reason in (StopReason.COMPLETED, StopReason.TOOL_CALLS))
+    return 0.0 if ended == 0 else 1 - answered / ended
 
 
 def _scores(step: StepDone, graders: tuple[GraderLabel, ...]) -> JsonValue:

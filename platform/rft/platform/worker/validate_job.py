@@ -116,7 +116,8 @@ class Validation:
         return "queued"
 
     def _new_check(self, max_rows: int, tools: Sequence[Tool], context: int | None) -> DatasetCheck:
-        return DatasetCheck(max_rows=max_rows, registered=[tool.name for tool in tools], context_tokens=context)
+        # A job without tools grades the calls themselves, whatever its rows describe.
+        return DatasetCheck(max_rows=max_rows, registered=[tool.name for tool in tools] or None, context_tokens=context)
 
     async def _load(self, connection: AsyncConnection[TupleRow]) -> tuple[JobRow, dict[str, FileRow | None]]:
         await lock_row(connection, self.lease)
@@ -288,6 +289,15 @@ def _too_long(file: _FileRead, report: DatasetReport, context: int) -> DatasetWa
 
 def _unused_tools(tools: Sequence[Tool], reports: Iterable[DatasetReport]) -> Iterator[DatasetWarning]:
     described = {name for report in reports for name in report.tools}
+    if described and not tools:
+        names = sorted(described)
+        yield DatasetWarning(
+            key="unserved",
+            message="The job has no tools, so nobody answers what its rows describe"
+            f" ({', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}): a rollout ends with the model's"
+            " first calls of them, and graders judge these",
+            data={"code": "unserved_tools", "unserved_tools": [*names[:_NAMED]]},
+        )
     unused = [tool.name for tool in tools if not tool.has_schema and tool.name not in described]
     if unused:
         yield DatasetWarning(

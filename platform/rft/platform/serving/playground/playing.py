@@ -74,6 +74,7 @@ class Playing:
         order = self.order
         setup = MessageSetup(
             tools=connections.tools,
+            has_tool_servers=bool(order.spec.tools),
             grader=None,
             grader_name="",
             budgets=order.spec.budgets,
