@@ -3126,7 +3126,7 @@ export interface components {
             valid: components["schemas"]["SplitCurves"] | null;
         };
         /** @enum {string} */
-        StopReason: "completed" | "max_turns" | "max_tool_calls" | "max_tokens" | "context_full";
+        StopReason: "completed" | "tool_calls" | "max_turns" | "max_tool_calls" | "max_tokens" | "context_full";
         StringCheckGrader: {
             input: string;
             invalid_grade?: number | null;
