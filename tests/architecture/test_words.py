@@ -104,7 +104,7 @@ ANOTHER_SENSE = {
     "words": {
         "corpus.py",
         "encoding.py",
-        "endpoint.py",
+        "redaction.py",
         "rehearsal_arguments.py",
         "samplers.py",
         "similarity.py",
