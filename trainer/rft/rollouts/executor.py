@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 
 from rft.core.dataset import DatasetRow
 from rft.core.events import RoundRedone
@@ -47,12 +48,13 @@ async def run_step(
     group_size: int,
     replacement_share: float,
     on_rollout: OnRollout,
-    is_refill: bool = False,
+    so_far: Sequence[Group] = (),
     kept: KeptRollouts = NOTHING_KEPT,
 ) -> StepRollouts:
     """Roll out every training row `group_size` times. Cancelling it cancels every rollout.
 
-    `is_refill`: these are further rows of a step, and what the platform lost of them is not rolled out anew.
+    `so_far`: groups of the step that have ended. The rows are further ones of it then: how much may fail is judged of
+    the step as a whole, and what the platform lost of them is not rolled out anew.
     `kept`: rollouts of earlier processes that keep their places; they are not told again.
     Raises HoldExpired, UnrecoverableRound where too many failed in a way that waiting does not heal, and RoundLost
     where the platform lost too many twice.
@@ -70,8 +72,10 @@ async def run_step(
         for place in rows
     ]
     taken = [place.row for place in rows]
-    roll_out = _roll_out if is_refill else _round
-    return await roll_out(taken, keys, step, setup, replacement_share, on_rollout, kept, is_trained_on=True)
+    wanted = (taken, keys, step, setup, replacement_share, on_rollout, kept)
+    if so_far:
+        return await _roll_out(*wanted, is_trained_on=True, so_far=so_far)
+    return await _round(*wanted, is_trained_on=True)
 
 
 async def run_evaluation(
@@ -149,6 +153,7 @@ async def _roll_out(
     kept: KeptRollouts,
     *,
     is_trained_on: bool,
+    so_far: Sequence[Group] = (),
 ) -> StepRollouts:
     """One round as it comes out."""
     replacements = Replacements(rollouts=sum(len(row_keys) for row_keys in keys), share=replacement_share)
@@ -158,7 +163,8 @@ async def _roll_out(
         taken = kept.take(row_keys, only_whole=setup.group_grader is not None)
         replacements.restore([failed for one in taken if one is not None for failed in one.failed])
         groups.append(GroupState.begun(row, row_keys, taken))
-    state = RoundState(groups, setup, replacements, on_rollout, is_trained_on=is_trained_on)
+    others = list(chain.from_iterable(group.rollouts for group in so_far))
+    state = RoundState(groups, setup, replacements, on_rollout, is_trained_on=is_trained_on, others=others)
     try:
         async with setup.hold.round(step) if setup.hold is not None else nullcontext() as hold:
             with setup.live.round([slot for group in groups for slot in group.slots]):

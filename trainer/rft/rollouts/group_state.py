@@ -43,7 +43,7 @@ class GroupSlot:
     @property
     def is_excluded(self) -> bool:
         """An endpoint, or the order, kept it from being graded."""
-        return self.failure is not None and self.failure.fault is Fault.ENDPOINT
+        return _is_of_endpoint(self.failure)
 
     @property
     def is_waiting(self) -> bool:
@@ -77,3 +77,12 @@ class GroupState:
     def group(self) -> Group:
         """The finished group. Every slot must hold a rollout."""
         return Group(self.row.index, tuple(slot.rollout for slot in self.slots if slot.rollout is not None))
+
+
+def is_excluded(rollout: Rollout) -> bool:
+    """An endpoint, or the order, kept a rollout that has ended from being graded."""
+    return isinstance(rollout.outcome, Failure) and _is_of_endpoint(rollout.outcome)
+
+
+def _is_of_endpoint(failure: Failure | None) -> bool:
+    return failure is not None and failure.fault is Fault.ENDPOINT

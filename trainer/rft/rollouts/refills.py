@@ -12,8 +12,8 @@ from rft.rollouts.executor import StepRollouts
 from rft.rollouts.group import StepRow
 from rft.rollouts.lost_rounds import LostRollouts
 
-RollOut = Callable[[Sequence[StepRow]], Awaitable[StepRollouts]]
-"""One round of groups."""
+RollOut = Callable[[Sequence[StepRow], Sequence[Group]], Awaitable[StepRollouts]]
+"""One round of groups of these rows, after those that the step has so far."""
 
 
 def is_silent(group: Group) -> bool:
@@ -36,7 +36,7 @@ async def with_refills(
         rows = list(islice(waiting, silent))
         if not rows:
             break
-        refill = await roll_out(rows)
+        refill = await roll_out(rows, done.groups)
         is_lost = LostRollouts(refill.groups, share=failure_share).is_too_many
         done = StepRollouts(
             groups=done.groups if is_lost else [*done.groups, *refill.groups],

@@ -14,7 +14,7 @@ from rft.core.grade import Grade, total_usage
 from rft.core.rollout import Rollout
 from rft.grader_gateway.grader import GroupGrader
 from rft.rollouts.gather_or_cancel import gather_or_cancel
-from rft.rollouts.group_state import GroupSlot, GroupState
+from rft.rollouts.group_state import GroupSlot, GroupState, is_excluded
 from rft.rollouts.hold import RoundHold, UnrecoverableRound, failing_endpoint_of, trial_waits
 from rft.rollouts.loop import PendingGrade
 from rft.rollouts.missing_tools import failed_at, has_answer_of, missing_tools
@@ -47,12 +47,18 @@ class RoundState:
         on_rollout: OnRollout,
         *,
         is_trained_on: bool,
+        others: Sequence[Rollout] = (),
     ) -> None:
-        """`is_trained_on`: what is left of a round of which too much failed must not be used."""
+        """`is_trained_on`: what is left of a round of which too much failed must not be used.
+
+        `others`: rollouts of the same step that have ended. Too much is a share of all of them: a few further rows are
+        no round that could be judged for itself.
+        """
         self._groups, self._setup, self._replacements, self._on_rollout = groups, setup, replacements, on_rollout
         self._is_trained_on = is_trained_on
         self._executor = setup.executor or InProcessExecutor()
         self._slots = list(chain.from_iterable(group.slots for group in groups))
+        self._others, self._others_excluded = others, sum(map(is_excluded, others))
 
     async def fill(self, hold: RoundHold | None) -> None:
         """Fill every slot that is empty; `hold` is the round's, where it may wait.
@@ -194,10 +200,12 @@ class RoundState:
         """
         waits, trials = trial_waits(hold.rule), count()
         while True:
-            missing = missing_tools(self._rollouts(self._slots), bearable=self._bearable(hold))
+            rollouts = chain(self._others, self._rollouts(self._slots))
+            missing = missing_tools(rollouts, bearable=self._bearable(hold))
             self._fail(self._slots, missing)
             excluded = [slot for slot in self._slots if slot.is_excluded]
-            if not missing and len(excluded) <= self._bearable(hold):
+            is_bearable = len(excluded) + self._others_excluded <= self._bearable(hold)
+            if not missing and is_bearable:
                 if not self._works_waiting() or not await hold.others_recovered():
                     return
                 # What failed in an outage that another round waits for is no loss to be borne.
@@ -215,7 +223,7 @@ class RoundState:
             await gather_or_cancel(self._fill(work, is_again=True) for work in self._works_waiting())
 
     def _bearable(self, hold: RoundHold) -> float:
-        return hold.rule.excluded_share * len(self._slots)
+        return hold.rule.excluded_share * (len(self._slots) + len(self._others))
 
     async def _recover(
         self, waits: Iterator[float], trials: Iterator[int], missing: Mapping[str, Failure] = MappingProxyType({})

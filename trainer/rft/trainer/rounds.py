@@ -186,7 +186,7 @@ class Rounds:
             rounds=wanted.resample_zero_variance,
             spare=self._step_rows(spare),
             failure_share=context.spec.platform_failure_share,
-            roll_out=lambda rows: run_step(rows, **shared, is_refill=True),
+            roll_out=lambda rows, so_far: run_step(rows, **shared, so_far=so_far),
         )
 
     def _step_rows(self, places: Sequence[RowPlace]) -> list[StepRow]:
