@@ -16,6 +16,7 @@ from rft.core.events import (
     EventLine,
     HoldBegan,
     HoldEnded,
+    Notice,
     PolicyMeasured,
     RolloutDone,
     RolloutsBegan,
@@ -31,7 +32,7 @@ from rft.core.spec import EarlyStop, HoldRule, RetryBudget, RunSecrets
 from rft.run_directory import layout
 from rft.trainer.run import run
 from tests.e2e.trainer.grade_gate import only_grades, wait_for_ends
-from tests.e2e.trainer.harness import Customer, Trainer, events, write_run
+from tests.e2e.trainer.harness import Broken, Customer, Trainer, events, write_run
 
 pytestmark = pytest.mark.timeout(900)
 STEPS, BATCH, GROUP, VALID = 5, 2, 4, 3
@@ -304,6 +305,34 @@ def test_a_step_is_kept_that_was_evaluated_beside_one_that_broke(
     assert (ended.outcome, ended.error_code) == ("paused", "importance_gap")
     paused_in = max(record.step for record in steps_of(events(run_dir))) + 1
     assert (run_dir / layout.checkpoint_dir(paused_in - 1) / layout.COMPLETE).exists()
+
+
+@pytest.mark.parametrize("broken", ["the step's update", "the step's grades"])
+def test_a_run_that_has_ended_early_is_not_failed_by_the_step_beside_it(
+    customer: Customer, base_model: Path, tmp_path: Path, broken: str
+) -> None:
+    """The evaluation of step 1 reaches the target; nothing that breaks in step 2 matters any more."""
+    run_dir = overlapped_run(
+        tmp_path / "run", base_model, customer, max_staleness=1, eval_interval=1, valid_rows=VALID, measures_best=True,
+        early_stop=EarlyStop(target_reward=0.0), hold=HoldRule(max_s=0.1, first_trial_s=0.01),
+        retry=RetryBudget(max_retries=0),
+        # Step 1 is sampled by the policy that it updates, step 2 by an older one.
+        max_importance_gap=1e-4 if broken == "the step's update" else 1e3,
+    )  # fmt: skip
+
+    def fault(path: str, body: dict[str, Any]) -> Broken | None:
+        if path != "/grade" or is_of_evaluation(body) or step_of(run_dir, body["trace_id"]) != 2:
+            return None
+        return Broken(500, b"{}") if broken == "the step's grades" else None
+
+    customer.fault = fault
+    ended = run(run_dir, RunSecrets())
+    assert ended.outcome == "succeeded", ended.error_message
+    lines = events(run_dir)
+    assert [record.step for record in steps_of(lines)] == [0, 1]
+    assert [line.event.code for line in lines if isinstance(line.event, Notice)].count("early_stop") == 1
+    assert ended.best_step in (0, 1)
+    assert not (run_dir / layout.checkpoint_dir(2)).exists()
 
 
 def test_a_run_that_ends_early_gives_up_what_runs_ahead_and_measures_its_best_policy(

@@ -185,16 +185,22 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
         else:
             loop_thread.call(engine.publish(resumed, checkpoints.path_of(resumed)))
         if not steps.are_over:
-            try:
-                trainer.train(resume_from_checkpoint=str(checkpoints.path_of(resumed)) if resumed else None)
-            except (RunFailed, RunPaused):
-                with suppress(RunFailed, RunPaused):
-                    steps.complete_evaluation()
-                raise
+            _take_steps(trainer, steps, str(checkpoints.path_of(resumed)) if resumed else None)
         steps.measure_best()
     finally:
         loop_thread.finish(*(close() for close in last))
         open_rollouts.shut()
+
+
+def _take_steps(trainer: PolicyTrainer, steps: Steps, resume_from: str | None) -> None:
+    """To the last one, or to the one whose evaluation ends the run. Raises RunFailed, RunPaused where a step broke."""
+    try:
+        trainer.train(resume_from_checkpoint=resume_from)
+    except (RunFailed, RunPaused):
+        with suppress(RunFailed, RunPaused):
+            steps.complete_evaluation()
+        if not steps.are_over:  # Otherwise the run has ended with that evaluation: what broke is no step of it.
+            raise
 
 
 def _with_gpu_share(spec: RunSpec, base_dtype: torch.dtype, events: EventWriter) -> RunSpec:
