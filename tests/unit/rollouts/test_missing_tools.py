@@ -1,12 +1,15 @@
 """A tool that is not there: 404 without an `output` to nearly every call holds the round, and no grade ends that."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 import pytest
 
 from rft.core.dataset import DatasetRow
+from rft.core.errors import SamplerError
 from rft.core.events import HoldBegan
 from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.spec import HoldRule
@@ -14,9 +17,10 @@ from rft.core.turns import Turn
 from rft.rollouts.hold import HoldExpired
 from rft.rollouts.missing_tools import RecentRollouts, missing_tools
 from rft.rollouts.stats import rollout_stats
-from rft.testing.samplers import tool_call_text
-from rft.testing.samplers_gateways import FunctionTools
+from rft.testing.samplers import ScriptedSampler, tool_call_text
+from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
+from rft.testing.samplers_tokenizer import ByteTokenizer
 from tests.unit.rollouts.conftest import MakeSetup
 from tests.unit.rollouts.test_trials import Book, DownUntil, outcomes, step
 
@@ -169,6 +173,39 @@ def test_only_what_met_the_missing_tool_is_rolled_out_again(rows: list[DatasetRo
     assert outcomes(done) == [1.0] * 16
     kept = [one for group in done.groups for one in group.rollouts if one.key.attempt == 0]
     assert len(kept) == 13
+
+
+@pytest.mark.parametrize("ungraded", [0, 2])
+def test_a_missing_tool_that_only_rollouts_lost_by_the_platform_met_ends_no_step(
+    rows: list[DatasetRow], make_setup: MakeSetup, ungraded: int
+) -> None:
+    """Three of sixteen: none of them has a grade that could be wrong. Nor are two that nobody can grade too many."""
+    graded: list[str] = []
+    begun = 0
+
+    async def answer(call: ToolCall, trace_id: str) -> ToolResult:
+        return not_found(call)
+
+    def script(request: object, prompt: str) -> str:
+        nonlocal begun
+        if "<tool_response>" in prompt:
+            raise SamplerError("boom")
+        begun += 1
+        return WRITE if begun in (2, 5, 9) else TURNS[1]
+
+    async def score(trace: FinishedTrace, trace_id: str) -> float | Failure:
+        graded.append(trace_id)
+        broken = Failure(stage=Stage.GRADER, code=FailureCode.GRADER_ERROR, message="it broke", endpoint="grader")
+        return broken if len(graded) <= ungraded else 1.0
+
+    book = Book()
+    sampler = ScriptedSampler(ByteTokenizer(), script)
+    setup = make_setup(sampler, tools=FunctionTools(answer), grader=FunctionGrader(score), hold=book.hold())
+    done = step(rows, setup, book)
+    failures = Counter(one.outcome.code for _, one in book.ended if isinstance(one.outcome, Failure))
+    assert failures == Counter({FailureCode.SAMPLER_ERROR: 3, FailureCode.GRADER_ERROR: ungraded})
+    assert outcomes(done).count(1.0) == 13 - ungraded
+    assert book.kinds == []
 
 
 def test_what_few_rollouts_met_may_be_chance(rows: list[DatasetRow], make_setup: MakeSetup) -> None:

@@ -212,9 +212,10 @@ class RoundState:
                 await gather_or_cancel(self._fill(work, is_again=True) for work in self._works_waiting())
                 continue
             waiting = [slot.failure for slot in excluded if slot.failure is not None and slot.is_waiting]
-            if not waiting and not self._is_trained_on:
-                return
             if not waiting:
+                # Of a missing tool there is nothing to wait for where only rollouts that we lost had met it.
+                if is_bearable or not self._is_trained_on:
+                    return
                 failures = [slot.failure for slot in excluded if slot.failure is not None]
                 raise UnrecoverableRound(failures, rollouts=len(self._slots))
             hold.begin_trials(failing_endpoint_of(waiting, rollouts=len(self._slots)))
