@@ -1,6 +1,7 @@
 """A grader that judges whole groups: all converse, one verdict, and a verdict that failed excludes the group."""
 
 import asyncio
+import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -8,6 +9,7 @@ import pytest
 
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
+from rft.core.events import RolloutBegan
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade, TokenUsage
@@ -191,6 +193,23 @@ def test_a_second_verdict_that_failed_leaves_the_first_one(rows: list[DatasetRow
     assert [len(asked) for _, asked in judge.asked] == [2, 4, 4]
     assert done.groups[0].rewards_G == [1.0, 0.75, 0.5, 0.25]
     assert [rollout.reward for rollout in ended if rollout.reward is not None] == [1.0, 0.5, 0.5, 0.25, 1.0, 0.75]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_stops_the_step_comes_out_as_it_was_raised(
+    rows: list[DatasetRow], make_setup: MakeSetup, is_first: bool
+) -> None:
+    """A full disk is known by its number, in a round's first pass and where a held one is filled again."""
+
+    async def full(began: RolloutBegan) -> None:
+        if is_first or began.key.attempt:
+            raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    hold = Hold(HoldRule(), tell=lambda event: None, blame=no_breaker, deadlines=Deadlines())
+    setup = make_setup(TURNS, tools=failing_tools(1, 2), group_grader=FirstIsBest(), hold=hold, on_begun=full)
+    with pytest.raises(OSError, match="quota") as raised:
+        step(rows[:1], setup)
+    assert raised.value.errno == errno.EDQUOT
 
 
 def ranked(reward: float) -> Grade:

@@ -173,9 +173,17 @@ async def _roll_out(
         state.settle()  # These are told, although nothing is made of them.
         raise
     except ExceptionGroup as errors:
-        # Only `on_rollout` can raise here; the caller wants its exception, not our wrapping.
-        raise errors.exceptions[0] from errors
+        # Only who is told of a rollout can raise here; the caller wants that exception, not our wrapping.
+        raise _first_of(errors) from errors
     finally:
         state.abandon()
         setup.prompts.forget()
     return StepRollouts([group.group() for group in groups], replacements.replaced)
+
+
+def _first_of(errors: ExceptionGroup) -> Exception:
+    """Groups are in groups where rollouts are filled together."""
+    first: Exception = errors
+    while isinstance(first, ExceptionGroup):
+        first = first.exceptions[0]
+    return first
