@@ -121,10 +121,12 @@ def test_a_round_of_which_the_platform_lost_too_much_is_counted_and_not_used_and
 SPARE = make_row(9)
 
 
-def whole_step(rows: Sequence[DatasetRow], setup: RolloutSetup, book: Book) -> StepRollouts:
+def whole_step(
+    rows: Sequence[DatasetRow], setup: RolloutSetup, book: Book, *, number: int = 2, spare: DatasetRow = SPARE
+) -> StepRollouts:
     """Four rollouts of each row, and of one further row: all rewards are equal."""
     one_round = partial(
-        run_step, setup=setup, job_id="ftjob-1", job_seed=5, step=2, group_size=4, replacement_share=0.0,
+        run_step, setup=setup, job_id="ftjob-1", job_seed=5, step=number, group_size=4, replacement_share=0.0,
         on_rollout=book.note,
     )  # fmt: skip
 
@@ -132,7 +134,7 @@ def whole_step(rows: Sequence[DatasetRow], setup: RolloutSetup, book: Book) -> S
         return await with_refills(
             await one_round([StepRow(row, 0) for row in rows]),
             rounds=1,
-            spare=[StepRow(SPARE, 0)],
+            spare=[StepRow(spare, 0)],
             failure_share=0.25,
             roll_out=lambda rows, so_far: one_round(rows, so_far=so_far),
         )
@@ -192,3 +194,16 @@ def test_failures_of_a_further_round_are_counted_with_those_before_it(
     done = whole_step(rows, make_setup(["4."], grader=FunctionGrader(score), hold=book.hold()), book)
     assert outcomes(done) == [1.0] * 12 + [None] * 4 + [1.0] * 4
     assert [kind for _, kind in book.kinds] == ["hold_began", "hold_ended"]
+
+
+def test_a_row_draws_anew_each_time_it_is_a_further_one(rows: list[DatasetRow], make_setup: MakeSetup) -> None:
+    """Not what it draws in its own turn of the same epoch, nor what it drew as a further row of another step."""
+
+    def seeds(step: int, batch: Sequence[DatasetRow], spare: DatasetRow) -> set[int]:
+        done = whole_step(batch, make_setup(["4."]), Book(), number=step, spare=spare)
+        return {one.key.seed for group in done.groups for one in group.rollouts if group.row_index == 0}
+
+    further = [seeds(step, rows[1:], rows[0]) for step in (2, 3, 2)]
+    own_turn = seeds(4, rows[:1], SPARE)
+    assert len(own_turn | further[0] | further[1]) == 4 + 4 + 4
+    assert further[0] == further[2], "a resumed run draws the same"

@@ -8,6 +8,7 @@ from itertools import chain
 from rft.core.dataset import DatasetRow
 from rft.core.events import RoundRedone
 from rft.core.group import Group
+from rft.core.ids import seed_63
 from rft.core.rollout import Rollout, RolloutKey, Split
 from rft.rollouts.group import StepRow, group_keys, replacement_key
 from rft.rollouts.group_state import GroupState
@@ -59,11 +60,14 @@ async def run_step(
     Raises HoldExpired, UnrecoverableRound where too many failed in a way that waiting does not heal, and RoundLost
     where the platform lost too many twice.
     """
+    # A further row has, or had, its own turn in the epoch, and may be a further one of other steps, too: with the same
+    # random numbers each time these rollouts would be no fresh draws.
+    seed = seed_63("further rows", job_seed, step) if so_far else job_seed
     keys = [
         group_keys(
             place.row.index,
             job_id=job_id,
-            job_seed=job_seed,
+            job_seed=seed,
             split=Split.TRAIN,
             step=step,
             epoch=place.epoch,
