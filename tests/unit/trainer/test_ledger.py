@@ -1,14 +1,16 @@
 """Attempts reach the event log in batches, in order, none twice and none lost."""
 
 import asyncio
+import errno
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rft.core.attempt import Attempt
-from rft.core.events import AttemptsMade, EventLine, RolloutBegan
+from rft.core.events import AttemptsMade, EventLine, RolloutBegan, TrainEvent
 from rft.core.failure import FailureCode, Stage
 from rft.core.rollout import RolloutKey, Split
 from rft.testing.samplers_time import run_in_virtual_time
@@ -69,6 +71,51 @@ def test_every_attempt_is_told_once_under_its_step(tmp_path: Path, rounds: list[
     assert all(0 < len(event.attempts) <= BATCH for event in told(path))
     per_step = [sum(len(event.attempts) for event in told(path) if event.step == i) for i in range(len(rounds))]
     assert per_step == rounds
+
+
+class FullAtFirst(EventWriter):
+    """There is no room for the first line."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.is_full = True
+
+    def append(self, event: TrainEvent) -> None:
+        if self.is_full:
+            self.is_full = False
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().append(event)
+
+
+def test_what_could_not_be_written_is_told_once_there_is_room(tmp_path: Path) -> None:
+    async def main() -> None:
+        ledger = Ledger(events)
+        ledger.add(attempt(1))
+        await asyncio.sleep(PATIENCE_S + 0.01)
+        assert told(path) == []
+        await asyncio.sleep(PATIENCE_S)
+
+    path = tmp_path / "events.jsonl"
+    events = FullAtFirst(path)
+    run_in_virtual_time(main())
+    events.close()
+    assert told(path) == [AttemptsMade(step=0, attempts=(attempt(1),))]
+
+
+def test_a_whole_batch_that_could_not_be_written_is_told_with_the_next_attempt(tmp_path: Path) -> None:
+    async def main() -> None:
+        ledger = Ledger(events)
+        for number in range(BATCH - 1):
+            ledger.add(attempt(number))
+        with pytest.raises(OSError, match="No space"):
+            ledger.add(attempt(BATCH - 1))
+        ledger.add(attempt(BATCH))
+
+    path = tmp_path / "events.jsonl"
+    events = FullAtFirst(path)
+    run_in_virtual_time(main())
+    events.close()
+    assert [[one.at for one in event.attempts] for event in told(path)] == [[*range(BATCH)], [BATCH]]
 
 
 def began(step: int, number: int) -> RolloutBegan:

@@ -1,6 +1,7 @@
 """The trainer's side of the failure ledger: attempts are collected, and told in batches."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from rft.core.events import AttemptsMade, CallsFailed, RolloutBegan
 from rft.egress.failed_calls import FailedCalls
 from rft.trainer.events import EventWriter
 
+_LOG = logging.getLogger(__name__)
 BATCH = 500
 """Attempts in one event at most."""
 PATIENCE_S = 1.0
@@ -49,17 +51,17 @@ class Ledger:
         self._step_of[rollout.trace_id] = rollout.key.step
 
     def add(self, attempt: Attempt) -> None:
-        """One more line. Costs next to nothing: what it takes to tell of it is paid once per batch."""
+        """One more line. Costs next to nothing: what it takes to tell of it is paid once per batch. Raises OSError."""
         step = self._step_of.get(attempt.trace_id, self._step)
         pending = self._pending.setdefault(step, [])
         pending.append(attempt)
         if len(pending) >= BATCH:
             self._tell(step)
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(PATIENCE_S, self.flush)
+            self._wait()
 
     def flush(self) -> None:
-        """Tell of everything collected."""
+        """Tell of everything collected. Raises OSError: what could not be told stays collected."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -69,8 +71,23 @@ class Ledger:
         if steps:
             self._tell_failed(is_last=False)
 
+    def _wait(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(PATIENCE_S, self._flush_later)
+
+    def _flush_later(self) -> None:
+        """Nobody would hear that it failed: what a full disk does not take is told once there is room."""
+        try:
+            self.flush()
+        except OSError as error:
+            _LOG.warning("attempts cannot be told of yet: %s", error)
+            self._wait()
+
     def _tell(self, step: int) -> None:
-        self._events.append(AttemptsMade(step=step, attempts=tuple(self._pending.pop(step))))
+        pending = self._pending[step]
+        while pending:
+            self._events.append(AttemptsMade(step=step, attempts=tuple(pending[:BATCH])))
+            del pending[:BATCH]
+        del self._pending[step]
 
     async def aclose(self) -> None:
         """Tell of the last ones."""
