@@ -36,12 +36,34 @@ def test_the_order_depends_on_the_seed_alone_and_not_on_the_number_of_steps() ->
     assert row_order(rows=7, batch_size=3, steps=20, seed=6) != long
 
 
+@given(rows=st.integers(2, 40), batch_size=st.integers(1, 16), left_out=st.integers(0, 39), seed=st.integers(0, 99))
+def test_the_order_of_other_rows_does_not_hang_on_one_that_is_left_out(
+    rows: int, batch_size: int, left_out: int, seed: int
+) -> None:
+    """A run that is resumed with another context limit goes on where it was."""
+    left_out, batch_size = left_out % rows, min(batch_size, rows - 1)
+    steps = rows // batch_size
+    whole = row_order(rows=rows, batch_size=batch_size, steps=steps, seed=seed)
+    without = row_order(rows=rows, batch_size=batch_size, steps=steps, seed=seed, left_out={left_out})
+    others = [place.row_index for batch in whole for place in batch if place.row_index != left_out]
+    first_epoch = [place.row_index for batch in without for place in batch if place.epoch == 0]
+    assert first_epoch[: len(others)] == others
+    assert left_out not in {place.row_index for batch in without for place in batch}
+    before = next((i for i, batch in enumerate(whole) if RowPlace(left_out, 0) in batch), steps)
+    assert without[:before] == whole[:before]
+
+
 @given(rows=st.integers(1, 40), batch_size=st.integers(1, 16), step=st.integers(1, 4), seed=st.integers(0, 99))
 def test_spare_rows_are_all_that_a_step_does_not_have(rows: int, batch_size: int, step: int, seed: int) -> None:
     batch = row_order(rows=rows, batch_size=min(batch_size, rows), steps=4, seed=seed)[step - 1]
     spare = spare_rows(rows=rows, batch=batch, step=step, seed=seed)
     assert sorted(place.row_index for place in (*spare, *batch)) == list(range(rows))
     assert {place.epoch for place in spare} <= {batch[0].epoch}
+
+
+def test_a_row_that_is_left_out_is_no_spare_one() -> None:
+    spare = spare_rows(rows=5, batch=[RowPlace(3, 0)], step=1, seed=5, left_out={0, 4})
+    assert sorted(place.row_index for place in spare) == [1, 2]
 
 
 def test_each_step_draws_its_spare_rows_anew() -> None:

@@ -62,9 +62,16 @@ class StepContext:
     finished: FinishedRollouts
     on_published: Callable[[int], None] = lambda version: None
     """Told which version the engine samples from now; may raise."""
+    left_out: frozenset[int] = frozenset()
+    """Indices of the training file's other rows, which the policy cannot answer."""
     token_log: TokenLog | None = None
     """None: nobody is told of tokens."""
     clock: Callable[[], float] = time.monotonic
+
+    @property
+    def file_rows(self) -> int:
+        """How many rows the training file has."""
+        return len(self.train) + len(self.left_out)
 
 
 class _Round(TypedDict):
@@ -95,7 +102,7 @@ class Rounds:
     """The rounds of one run."""
 
     def __init__(self, context: StepContext, health: RunHealth) -> None:
-        self._context = context
+        self._context, self._train = context, {row.index: row for row in context.train}
         self.health = health
         """What the rounds so far had in common."""
         self._under_way: dict[int, Future[StepRollouts]] = {}
@@ -180,7 +187,9 @@ class Rounds:
             on_rollout=self._tell,
             kept=kept,
         )
-        spare = spare_rows(rows=len(context.train), batch=places, step=step, seed=context.spec.seed)
+        spare = spare_rows(
+            rows=context.file_rows, batch=places, step=step, seed=context.spec.seed, left_out=context.left_out
+        )
         return await with_refills(
             await run_step(self._step_rows(places), **shared),
             rounds=wanted.resample_zero_variance,
@@ -190,7 +199,7 @@ class Rounds:
         )
 
     def _step_rows(self, places: Sequence[RowPlace]) -> list[StepRow]:
-        return [StepRow(self._context.train[place.row_index], place.epoch) for place in places]
+        return [StepRow(self._train[place.row_index], place.epoch) for place in places]
 
     def _start(
         self, step: int, split: Split, rollouts: Callable[[KeptRollouts], Awaitable[StepRollouts]]

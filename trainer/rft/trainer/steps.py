@@ -62,7 +62,11 @@ class Steps:
         self._context, self._rounds = context, Rounds(context, health)
         wanted = context.spec.hyperparameters
         self._order = row_order(
-            rows=len(context.train), batch_size=wanted.batch_size, steps=wanted.steps, seed=context.spec.seed
+            rows=context.file_rows,
+            batch_size=wanted.batch_size,
+            steps=wanted.steps,
+            seed=context.spec.seed,
+            left_out=context.left_out,
         )
         self._measured = _Measured(context.clock())
         self._under_evaluation: _Trained | None = None

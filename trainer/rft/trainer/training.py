@@ -149,9 +149,10 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
         prompt_ids = chat_format.prompt_ids(train[0].messages, train[0].tools)
         probe = EngineProbe(engine, loop_thread, prompt_ids, temperature=spec.temperature)
         token_log = TokenLog(events.append, token_bytes(tokenizer).of) if spec.keeps_tokens else None
+        left_out = frozenset(row.index for row in context.train).difference(row.index for row in train)
         step_context = StepContext(
             spec, train, valid, test, setup, engine, loop_thread, events, checkpoints, ledger,
-            context.finished, on_published=probe.published, token_log=token_log,
+            context.finished, on_published=probe.published, left_out=left_out, token_log=token_log,
         )  # fmt: skip
         latest = checkpoints.latest
         steps = Steps(step_context, latest.health if latest else RunHealth())
