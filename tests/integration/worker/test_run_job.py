@@ -218,6 +218,24 @@ async def test_events_written_before_the_worker_died_are_stored(bench: Workbench
     assert (await bench.job(job_id))["status"] == "succeeded"
 
 
+async def test_lines_that_the_database_has_lost_are_stored_again(bench: Workbench) -> None:
+    """As after a failover to a database that did not have the last commits."""
+    job_id = await bench.queued_job()
+    async with hanging_run(bench, job_id) as task:
+        written = (bench.run_dir(job_id) / layout.EVENTS).read_bytes().count(b"\n")
+
+        async def is_stored() -> bool:
+            return (await bench.job(job_id))["last_event_seq"] == written
+
+        await until(is_stored, "all lines to be stored")
+        await bench.do("update jobs set last_event_seq = last_event_seq - 2 where id = %s", job_id)
+        await bench.do("delete from steps where job_id = %s and step = 1", job_id)
+        (bench.control / "go-on").touch()
+        assert await task == "over"
+    assert (await bench.job(job_id))["status"] == "succeeded"
+    await bench.assert_every_step_once(job_id, steps=3)
+
+
 async def test_models_registered_otherwise_change_no_job_that_is_there(bench: Workbench) -> None:
     kept = JobChat(
         chat_format="hermes", max_context_tokens=4096, chat_template_kwargs={"a": [1]}, template_fingerprint="f" * 16

@@ -44,10 +44,6 @@ class EventLog:
                     break
         return lines, offset
 
-    def forget_beyond_end(self) -> None:
-        """The file was cut: go on at its new end."""
-        self.offset = min(self.offset, self.path.stat().st_size if self.path.exists() else 0)
-
 
 def take_over_log(folder: Path, *, patience_s: float = 10.0) -> int:
     """Wait until no trainer holds the run directory, cut its log behind the last good event, return that one's number.

@@ -177,9 +177,13 @@ class JobRun:
         await notify(connection, self.lease.id)
 
     async def _take_over_log(self, run: TrainerRun) -> int:
-        """The number of the last stored event that is still in the log, which then ends with a whole line."""
+        """The number of the last stored event that is still in the log, which then ends with a whole line.
+
+        The log is read from its start again, past what is stored: it may have been cut, and a database that failed over
+        may have lost the last lines that were read.
+        """
         logged = await asyncio.to_thread(take_over_log, run.folder)
-        run.log.forget_beyond_end()
+        run.log.offset = 0
         return await self.beat.write(lambda connection: self._rewind_to_log(connection, logged))
 
     async def _rewind_to_log(self, connection: AsyncConnection[TupleRow], logged: int) -> int:
