@@ -53,6 +53,22 @@ async def test_tokens_grow_and_an_expired_lease_can_be_taken(bench: Workbench) -
             await renew(connection, first, ttl_s=60)
 
 
+async def test_a_token_that_was_given_twice_is_its_last_owner_s(bench: Workbench) -> None:
+    """As after a failover to a database that did not have the commit of the first lease."""
+    job_id = await bench.queued_job()
+    forgotten = await held(bench, job_id)
+    await bench.do(
+        "update jobs set status = 'queued', lease_token = lease_token - 1, lease_owner = null, lease_until = null"
+    )
+    second = await taken(bench, job_id, owner="b/1/x")
+    assert isinstance(second, Lease)
+    assert second.token == forgotten.token
+    async with bench.database.connection() as connection:
+        assert await renew(connection, second, ttl_s=60) == Requests(None, 0)
+        with pytest.raises(LeaseLost):
+            await renew(connection, forgotten, ttl_s=60)
+
+
 async def test_slots_are_counted_per_host(bench: Workbench) -> None:
     jobs = [await bench.queued_job() for _ in range(3)]
     assert isinstance(await taken(bench, jobs[0], owner="a/1/x"), Lease)

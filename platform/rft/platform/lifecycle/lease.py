@@ -75,7 +75,8 @@ TAKE: LiteralString = (
 """What sets a lease, in an `update`; return `lease_token`."""
 GIVE_BACK: LiteralString = "lease_owner = null, lease_until = null"
 """What ends a lease, in an `update`. The token stays, so that the next one is higher."""
-_STANDS: LiteralString = "lease_token = %(token)s and lease_owner is not null and status = any(%(standing)s)"
+_STANDS: LiteralString = "lease_token = %(token)s and lease_owner = %(owner)s and status = any(%(standing)s)"
+"""The owner, too: a database that failed over and lost its last commits gives a token twice."""
 
 
 async def lock_row(connection: AsyncConnection[TupleRow], lease: Lease, columns: LiteralString = "status") -> TupleRow:
@@ -144,7 +145,7 @@ async def loss(connection: AsyncConnection[TupleRow], lease: Lease) -> LeaseLost
 async def _stand(
     connection: AsyncConnection[TupleRow], lease: Lease, query: LiteralString, values: dict[str, float]
 ) -> TupleRow:
-    of_lease = {"id": lease.id, "token": lease.token, "standing": list(lease.table.standing)}
+    of_lease = {"id": lease.id, "token": lease.token, "owner": lease.owner, "standing": list(lease.table.standing)}
     cursor = await connection.execute(query, of_lease | values)
     row = await cursor.fetchone()
     if row is None:
