@@ -27,13 +27,14 @@ from rft.platform.worker.per_process_limits import warn_of_limits
 from rft.platform.worker.preparation import CannotRun, Preparation
 from rft.platform.worker.trainer_run import POLL_S, Ending, TrainerRun, interruption
 from rft.run_directory.files import has_open_rollouts
+from rft.run_directory.lock import RunDirectoryBusy
 from rft.scratch.disk import is_disk_full
 
 _LOG = logging.getLogger(__name__)
 _FIRST_BACKOFF_S = 0.5
 _MAX_BACKOFF_S = 30.0
 _ENDED = ("over", "failed", "cancelled")
-"""Outcomes after which no trainer of this job is started again."""
+"""Outcomes after which no trainer of this job is started, unless the platform paused it and its customer resumes it."""
 
 
 @dataclass(slots=True)
@@ -103,6 +104,9 @@ class JobRun:
             reason = self.run.exit_summary() if self.run is not None and ending is Ending.DIED else ""
         except (LeaseLost, CannotRun):
             raise
+        except RunDirectoryBusy as busy:
+            _LOG.warning("%s: %s", self.lease.id, busy)
+            ending, reason = Ending.BUSY, ""
         except Exception as error:
             # Whatever broke here (a full disk, a torn log, a bug of ours) must neither end the job at once nor hide.
             _LOG.exception("%s: launch %d broke", self.lease.id, launches)
@@ -121,6 +125,9 @@ class JobRun:
             case Ending.STOPPED:
                 await self._part(self._give_back)
                 return "given back"
+            case Ending.BUSY:
+                await self.beat.write(self._wait_for_directory)
+                return None
             case Ending.OUTDATED:
                 await self.beat.write(self._uncount_launch)
                 return None
@@ -261,6 +268,16 @@ class JobRun:
         job = RunRepository(connection, self.lease)
         await job.lock()
         return await job.uncount_launches(int(self._is_counted))
+
+    async def _wait_for_directory(self, connection: AsyncConnection[TupleRow]) -> None:
+        """No trainer was started: the next launch waits for the directory again, and its customer is told once."""
+        await self._uncount_launch(connection)
+        message = (
+            "The job waits for another process that still works in its run directory, such as the trainer of a worker"
+            " that fell silent. It goes on once that has ended"
+        )
+        await add_event(connection, self.lease.id, message, level="warn", key=f"busy:{self.lease.token}")
+        await notify(connection, self.lease.id)
 
     async def _give_back(self, connection: AsyncConnection[TupleRow]) -> None:
         await self._uncount_launch(connection)

@@ -52,6 +52,8 @@ class Ending(StrEnum):
     """This worker is shutting down; the job can go on elsewhere."""
     OUTDATED = "outdated"
     """The job's endpoints were changed: it goes on with another trainer, here and at once."""
+    BUSY = "busy"
+    """Another process has the run directory: no trainer was started."""
     DIED = "died"
     """The process ended without writing `RunEnded`."""
     DISK_FULL = "disk_full"
