@@ -179,6 +179,42 @@ async def test_a_file_that_is_gone_fails_the_job(bench: Workbench) -> None:
     assert "was deleted or has expired" in (await bench.job(job_id))["error"]["message"]
 
 
+def cut_off(bench: Workbench, file_id: str) -> bytes:
+    """As a store that hands nothing out: reading the bytes ends in an error of the system."""
+    path = bench.settings.files_dir / file_id
+    content = path.read_bytes()
+    path.unlink()
+    path.symlink_to(path.name)
+    return content
+
+
+async def test_a_store_that_is_away_is_told_and_tried_again(bench: Workbench) -> None:
+    job_id = await bench.new_job()
+    file_id = (await bench.job(job_id))["training_file"]
+    content = cut_off(bench, file_id)
+    assert await validate_job(job_id, bench.context()) == "to be validated again"
+    assert (await bench.job(job_id))["status"] == "validating_files"
+    [told] = await bench.all("select message from job_events where job_id = %s and level = 'warn'", job_id)
+    assert told["message"].startswith("The files could not be validated: BytesUnreadable: the bytes of")
+    assert told["message"].endswith("Too many levels of symbolic links (os error 40)\nIt is tried again.")
+    (bench.settings.files_dir / file_id).unlink()
+    (bench.settings.files_dir / file_id).write_bytes(content)
+    await bench.do("update jobs set lease_until = clock_timestamp() where id = %s", job_id)
+    assert await validate_job(job_id, bench.context()) == "queued"
+
+
+async def test_a_store_that_stays_away_fails_the_job_in_the_end(bench: Workbench) -> None:
+    bench.changed_settings = {"max_launches_without_progress": 3}
+    job_id = await bench.new_job()
+    cut_off(bench, (await bench.job(job_id))["training_file"])
+    for outcome in ("to be validated again", "to be validated again", "failed"):
+        await bench.do("update jobs set lease_until = clock_timestamp() where id = %s", job_id)
+        assert await validate_job(job_id, bench.context()) == outcome
+    job = await bench.job(job_id)
+    assert (job["status"], job["error"]["code"], job["error"]["param"]) == ("failed", "internal_error", None)
+    assert "could not be validated, 3 times" in job["error"]["message"]
+
+
 async def test_a_second_message_does_nothing(bench: Workbench) -> None:
     job_id = await bench.new_job()
     assert await validate_job(job_id, bench.context()) == "queued"

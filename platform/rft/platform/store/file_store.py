@@ -31,6 +31,10 @@ class BytesNotStored(RftError):
     """The store did not take them: it is full, away, or somebody deleted them meanwhile."""
 
 
+class BytesUnreadable(RftError):
+    """The store does not hand them out: it is away, or its rights were changed."""
+
+
 class FileStore(Protocol):
     """Streams in, streams out; nothing is ever whole in memory."""
 
@@ -42,7 +46,7 @@ class FileStore(Protocol):
         ...
 
     async def open(self, key: str) -> AsyncIterator[bytes]:
-        """The bytes in chunks. Raises BytesMissing here already, not while streaming."""
+        """The bytes in chunks. Raises BytesMissing here already, not while streaming; BytesUnreadable at any time."""
         ...
 
     async def delete(self, key: str) -> None:
@@ -81,7 +85,9 @@ class LocalFileStore:
             found = await obstore.get_async(self._store, key)
         except FileNotFoundError as error:
             raise BytesMissing(f"the bytes of {key} are gone") from error
-        return _bytes_of(found)
+        except ObstoreError as error:
+            raise _unreadable(key, error) from error
+        return _bytes_of(key, found)
 
     async def delete(self, key: str) -> None:
         """See `FileStore.delete`."""
@@ -96,9 +102,17 @@ class LocalFileStore:
                 (self._directory / f"{key}#{number}").unlink()
 
 
-async def _bytes_of(found: "GetResult") -> AsyncIterator[bytes]:
-    async for chunk in found.stream(min_chunk_size=_CHUNK_BYTES):
-        yield bytes(chunk)
+async def _bytes_of(key: str, found: "GetResult") -> AsyncIterator[bytes]:
+    try:
+        async for chunk in found.stream(min_chunk_size=_CHUNK_BYTES):
+            yield bytes(chunk)
+    except ObstoreError as error:
+        raise _unreadable(key, error) from error
+
+
+def _unreadable(key: str, error: ObstoreError) -> BytesUnreadable:
+    reason = str(error).partition("\n")[0]  # Behind it stands what is for who debugs the library.
+    return BytesUnreadable(f"the bytes of {key} cannot be read: {reason}")
 
 
 @cache
@@ -109,7 +123,7 @@ def default_store() -> FileStore:
 
 async def read_lines(storage_key: str, store: FileStore | None = None) -> AsyncIterator[bytes]:
     """The lines of a stored file without their newline, one after the other; longer than any row may be they
-    are cut. Raises BytesMissing."""
+    are cut. Raises BytesMissing and BytesUnreadable."""
     splitter = LineSplitter()
     async for chunk in await (store or default_store()).open(storage_key):
         for line in splitter.feed(chunk):

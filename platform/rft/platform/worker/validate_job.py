@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -13,7 +13,6 @@ from psycopg.rows import TupleRow
 from rft.core.base import JsonObject
 from rft.core.dataset import MAX_TRAIN_ROWS, MAX_VALID_ROWS
 from rft.core.dataset_report import DatasetCheck, DatasetReport, EqualRows, shared_rows
-from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.job import JobStatus
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.jobs.repository import JobRepository, JobRow
@@ -36,6 +35,7 @@ from rft.platform.store.file_store import BytesMissing
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.context_length import context_tokens
 from rft.platform.worker.model_size import model_parameters
+from rft.platform.worker.plan_message import evaluation_burst, plan_message
 
 _LOG = logging.getLogger(__name__)
 _NAMED = 10
@@ -95,6 +95,34 @@ class Validation:
 
     async def execute(self) -> str:
         """Read the files and write down the result. Raises LeaseLost."""
+        try:
+            return await self._validate()
+        except LeaseLost:
+            raise
+        except Exception as error:
+            # Whatever broke here (a store that is away, a bug of ours) must not leave the job waiting without a word.
+            _LOG.exception("%s: its files were not validated", self.lease.id)
+            return await self._broke(f"{type(error).__name__}: {error}")
+
+    async def _broke(self, reason: str) -> str:
+        """Fail the job, or tell that it is tried again: by whoever takes it once this lease has ended."""
+        takes = self.lease.token  # A job that was never queued was taken for nothing else.
+        if takes < self.context.settings.max_launches_without_progress:
+            await self.beat.write(lambda connection: self._tell_again(connection, reason))
+            return "to be validated again"
+        message = f"The files of the job could not be validated, {takes} times. The last time: {reason}"
+        error = JobError(code="internal_error", message=message)
+        await self.beat.write(lambda connection: fail(connection, self.lease, error, key="files"))
+        self.beat.is_over = True
+        return "failed"
+
+    async def _tell_again(self, connection: AsyncConnection[TupleRow], reason: str) -> None:
+        await lock_row(connection, self.lease)
+        message = f"The files could not be validated: {reason}\nIt is tried again."
+        await add_event(connection, self.lease.id, message, level="warn", key=f"not-validated:{self.lease.token}")
+        await notify(connection, self.lease.id)
+
+    async def _validate(self) -> str:
         job, rows = await self.beat.write(self._load)
         order = Method.model_validate(job.method).reinforcement
         tools = order.tools or []
@@ -129,7 +157,7 @@ class Validation:
         return job, {param: await files.get_kept(file_id) for param, file_id in job.files}
 
     async def _read(self, param: str, file_id: str, file: FileRow | None, check: DatasetCheck) -> _FileRead:
-        """Raises LeaseLost."""
+        """Raises LeaseLost and BytesUnreadable."""
         report = None
         if file is not None:
             try:
@@ -181,11 +209,11 @@ class Validation:
         await add_event(
             connection,
             job_id,
-            _plan(plan, rows),
+            plan_message(plan, rows),
             data={
                 "resolved": plan.model_dump(mode="json"),
                 "burst": plan.burst,
-                "evaluation_burst": _evaluation_burst(plan, rows),
+                "evaluation_burst": evaluation_burst(plan, rows),
             },
             key="plan",
         )
@@ -195,43 +223,6 @@ class Validation:
 def max_rows(param: str) -> int:
     """Of the file in this field of an order."""
     return MAX_TRAIN_ROWS if param == "training_file" else MAX_VALID_ROWS
-
-
-def _plan(plan: ResolvedHyperparameters, rows: Mapping[str, int]) -> str:
-    valid, test = rows.get("validation_file"), rows.get("test_file")
-    validation = "" if valid is None else f" and {valid} validation rows, evaluated every {plan.eval_interval}"
-    tested = "" if test is None else f", {test} test rows, measured before the first step and after the last"
-    return (
-        f"{plan.steps} steps over {rows['training_file']} training rows{validation}{tested}:"
-        f" each step starts {plan.rollouts_per_step} rollouts at once"
-        f" ({plan.batch_size} rows x {plan.group_size} rollouts){_beside_updates(plan)};"
-        f" this is the load your tools and grader must bear{_evaluated(plan, rows)}{_resampling(plan)}"
-    )
-
-
-def _evaluation_burst(plan: ResolvedHyperparameters, rows: Mapping[str, int]) -> int:
-    return plan.evaluation_burst(*(count for param, count in rows.items() if param != "training_file"))
-
-
-def _evaluated(plan: ResolvedHyperparameters, rows: Mapping[str, int]) -> str:
-    rollouts = _evaluation_burst(plan, rows)
-    return f", and {rollouts} rollouts at once when it is evaluated" if rollouts > plan.burst else ""
-
-
-def _beside_updates(plan: ResolvedHyperparameters) -> str:
-    if not plan.max_staleness:
-        return ""
-    return f", up to {plan.burst} with those of {1 + plan.max_staleness} steps under way (max_staleness)"
-
-
-def _resampling(plan: ResolvedHyperparameters) -> str:
-    rounds = plan.resample_zero_variance
-    if not rounds:
-        return ""
-    return (
-        f". Groups of equal rewards are replaced by other rows, in {rounds} more rounds a step at most: up to"
-        f" {rounds * plan.rollouts_per_step} rollouts more, never more than {plan.burst} at once"
-    )
 
 
 @dataclass(frozen=True, slots=True)
