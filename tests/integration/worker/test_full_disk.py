@@ -1,6 +1,7 @@
 """A full disk is named and waited for, and uses up no launch."""
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rft.core.events import RunEnded
+from rft.platform.worker import disk_room
 from rft.platform.worker.disk_room import DiskRoom
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
@@ -109,6 +111,48 @@ async def test_a_job_waits_for_room_for_temporary_files_and_names_their_disk(
     assert (job["status"], job["launches"], job["error"]) == ("succeeded", 1, None)
     told = [code for code in await codes(bench, job_id) if code in ("disk_full", "hold_ended")]
     assert told == ["disk_full", "hold_ended"] * 2
+
+
+async def test_a_job_waits_for_a_disk_that_does_not_say_what_is_free(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away: list[Path] = [bench.settings.runs_dir]
+
+    def ask(folder: Path) -> int:
+        if folder in away:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return free_bytes(folder)
+
+    monkeypatch.setattr(disk_room, "free_bytes", ask)
+    job_id = await bench.queued_job()
+    running = asyncio.create_task(run_job(job_id, bench.context()))
+
+    async def is_held_or_over() -> bool:
+        return running.done() or await is_held(bench, job_id)
+
+    await until(is_held_or_over, f"{job_id} to be held")
+    hold = (await bench.job(job_id))["hold"]
+    assert hold is not None, running
+    assert hold["reason"].startswith("The disk that holds the runs does not say how much room it has: [Errno 5]")
+    away.clear()
+    assert await running == "over"
+    job = await bench.job(job_id)
+    assert (job["status"], job["launches"]) == ("succeeded", 1)
+
+
+def test_a_disk_that_fell_silent_when_it_was_full_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = DiskRoom(tmp_path, 1)
+
+    def ask(folder: Path) -> int:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    monkeypatch.setattr(disk_room, "free_bytes", ask)
+    room.ran_out()
+    lack = room.lacking()
+    assert lack is not None
+    assert "does not say how much room it has" in lack.reason
 
 
 async def test_a_job_whose_temporary_files_ran_out_of_room_waits_for_more_of_it(

@@ -5,6 +5,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -31,7 +32,7 @@ it all the same: what filled the disk may be gone, or may be a quota that nobody
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """A disk without room for a launch."""
+    """A disk without room for a launch, as far as it tells."""
 
     disk: str
     """In words."""
@@ -58,7 +59,11 @@ class _Disk:
         self._wanted_until_s = time.monotonic() + _TRY_AGAIN_S
 
     def lack(self) -> Lack | None:
-        free = self.free()
+        try:
+            free = self.free()
+        except OSError as error:
+            reason = f"The disk that holds {self.holds} does not say how much room it has: {error}"
+            return Lack(self.name, f"{reason}. Nothing is lost; the job goes on once it does")
         wanted = self._wanted_bytes if time.monotonic() < self._wanted_until_s else 0
         if free >= max(self.least_bytes, wanted):
             return None
@@ -82,7 +87,8 @@ class DiskRoom:
 
     def ran_out(self) -> None:
         """A launch has just ended for lack of room: most likely where the least is left."""
-        min(self._disks, key=_Disk.free).want_more(self._least_bytes)
+        with suppress(OSError):  # A disk that does not say what is left is waited for before the next launch.
+            min(self._disks, key=_Disk.free).want_more(self._least_bytes)
 
     def lacking(self) -> Lack | None:
         """What lacks for a launch; None where there is room."""
