@@ -10,6 +10,10 @@ from uuid import uuid4
 import pytest
 
 from rft.core.ids import trace_id
+from rft.platform.jobs.service import cancel_job
+from rft.platform.queue.messages import RUN_JOB
+from rft.platform.store.unit_of_work import unit_of_work
+from rft.platform.worker.reconciler import reconcile_once
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
 from rft.run_directory import layout
@@ -93,20 +97,108 @@ async def test_after_a_job_whose_trainer_died_too_often(bench: Workbench, host: 
 
 
 async def test_after_a_job_that_fails_because_its_workers_died(bench: Workbench, host: LoopbackEndpoint) -> None:
-    job_id = await job_with_host(bench, host)
-    bench.plan(Plan(faults=(FOREVER,)))
-    task = asyncio.create_task(run_job(job_id, bench.context()))
-    await until((bench.control / "hanging").exists, "the trainer to hang")
-    task.cancel()  # Its trainer dies with it.
-    with suppress(asyncio.CancelledError):
-        await task
-    leave_open(bench, job_id)
+    job_id = await lost_job(bench, host)
     query = "update jobs set lease_until = clock_timestamp(), launches_without_progress = 1000 where id = %s"
     await bench.do(query, job_id)
     assert await run_job(job_id, bench.context()) == "failed"
     assert_told(bench, job_id, host)
     assert (await bench.job(job_id))["error"]["code"] == "trainer_crashed"
     assert len(bench.launches) == 1
+
+
+async def lost_job(bench: Workbench, host: LoopbackEndpoint) -> str:
+    """Its worker is gone in the middle of a step, its trainer with it; the lease still stands."""
+    job_id = await job_with_host(bench, host)
+    bench.plan(Plan(faults=(FOREVER,)))
+    task = asyncio.create_task(run_job(job_id, bench.context()))
+    await until((bench.control / "hanging").exists, "the trainer to hang")
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    leave_open(bench, job_id)
+    bench.enqueued.clear()
+    return job_id
+
+
+async def reconcile(bench: Workbench) -> None:
+    await reconcile_once(bench.database, reconcile_s=600, enqueuer=bench.enqueued.append)
+
+
+async def cancelled_and_messages_answered(bench: Workbench, job_id: str) -> None:
+    """As the customer cancels; then a worker gets each message."""
+    async with unit_of_work(bench.database, bench.enqueued.append) as uow:
+        await cancel_job(uow, job_id)
+    cancelled = await bench.job(job_id)
+    await answer(bench)
+    assert await bench.job(job_id) == cancelled
+
+
+async def answer(bench: Workbench) -> None:
+    while bench.enqueued:
+        message = bench.enqueued.pop()
+        assert message.task_name == RUN_JOB
+        await run_job(message.job_id, bench.context())
+
+
+async def end_lease(bench: Workbench, job_id: str) -> None:
+    await bench.do("update jobs set lease_until = clock_timestamp() where id = %s", job_id)
+
+
+async def test_after_a_job_that_is_cancelled_while_it_is_queued_again(bench: Workbench, host: LoopbackEndpoint) -> None:
+    job_id = await lost_job(bench, host)
+    await end_lease(bench, job_id)
+    await reconcile(bench)
+    assert (await bench.job(job_id))["status"] == "queued"
+    bench.enqueued.clear()
+    await cancelled_and_messages_answered(bench, job_id)
+    assert_told(bench, job_id, host)
+    assert len(bench.launches) == 1
+
+
+async def test_after_a_job_that_is_cancelled_before_the_loss_of_its_worker_is_known(
+    bench: Workbench, host: LoopbackEndpoint
+) -> None:
+    job_id = await lost_job(bench, host)
+    await cancelled_and_messages_answered(bench, job_id)
+    assert heard(host) == [], "its worker may still do it"
+    await end_lease(bench, job_id)
+    await reconcile(bench)
+    await answer(bench)
+    assert_told(bench, job_id, host)
+    await reconcile(bench)
+    assert bench.enqueued == []
+
+
+async def test_after_a_job_that_is_cancelled_while_it_is_paused(bench: Workbench, host: LoopbackEndpoint) -> None:
+    job_id = await lost_job(bench, host)
+    await bench.do("update jobs set status = 'paused', lease_owner = null, lease_until = null where id = %s", job_id)
+    await cancelled_and_messages_answered(bench, job_id)
+    assert_told(bench, job_id, host)
+
+
+async def test_after_a_job_that_is_cancelled_while_its_next_worker_waits_for_a_disk(
+    bench: Workbench, host: LoopbackEndpoint
+) -> None:
+    job_id = await lost_job(bench, host)
+    await end_lease(bench, job_id)
+    bench.changed_settings["min_free_bytes"] = 1 << 60
+    task = asyncio.create_task(run_job(job_id, bench.context()))
+
+    async def is_held() -> bool:
+        return (await bench.job(job_id))["hold"] is not None
+
+    await until(is_held, "the job to wait for room")
+    await cancel(bench, job_id)
+    assert await task == "cancelled"
+    assert_told(bench, job_id, host)
+
+
+async def test_a_cancelled_job_that_never_ran_has_no_message(bench: Workbench, host: LoopbackEndpoint) -> None:
+    job_id = await job_with_host(bench, host)
+    bench.enqueued.clear()
+    async with unit_of_work(bench.database, bench.enqueued.append) as uow:
+        await cancel_job(uow, job_id)
+    assert bench.enqueued == []
 
 
 async def test_a_teller_that_fails_changes_nothing_of_the_ending(

@@ -105,7 +105,8 @@ class Lifecycle(RuleBasedStateMachine):
                 run_job(job.job_id, self.stage.bench.context(is_stopping=lambda: job.is_stopping))
             )
             if not is_runnable or is_full:
-                assert await task == ("no_slot" if is_full else "not_runnable")
+                refusal = "no_slot" if is_full else "not_runnable"
+                assert await task == ("cancelled" if job.state == "cancelled" else refusal)
                 return
             job.runner, job.is_stopping = task, False
             await self.stage.launched(job, launches + 1)

@@ -44,8 +44,14 @@ async def list_jobs(
 
 
 async def cancel_job(uow: UnitOfWork, job_id: str) -> JobRow:
-    """Cancel a job, at once. Raises BadRequest when it is over."""
-    return await _move(uow, job_id, transitions.cancel)
+    """Cancel a job, at once. Raises BadRequest when it is over.
+
+    One that has run has a message: where no worker has it, nobody else tells of the rollouts that were left open.
+    """
+    job = await _move(uow, job_id, transitions.cancel)
+    if job.started_at is not None:
+        uow.enqueue(RUN_JOB, job_id)
+    return job
 
 
 async def pause_job(uow: UnitOfWork, job_id: str) -> JobRow:

@@ -132,6 +132,10 @@ class LifecycleRepository:
         """Cancel a job that is to be cancelled and that no worker has; False when there was nothing to do."""
         return await self._move(CANCEL, _CANCEL_UNLEASED, {"id": job_id}) is not None
 
+    async def is_cancelled(self, job_id: str) -> bool:
+        """Whether it was cancelled, and no worker still stops its trainer."""
+        return await self._ids(_IS_CANCELLED, {"id": job_id}) != []
+
     async def pause_unleased(self, job_id: str) -> tuple[int, int | None] | None:
         """Pause a job that is to be paused and that no worker has: its lease's last token and its step."""
         row = await self._move(PAUSE_UNLEASED, _PAUSE_UNLEASED, {"id": job_id})
@@ -140,6 +144,10 @@ class LifecycleRepository:
     async def to_cancel(self) -> list[str]:
         """Jobs that are to be cancelled and that no worker has."""
         return await self._ids(_TO_CANCEL, {})
+
+    async def left_cancelled(self) -> list[str]:
+        """Cancelled jobs whose worker fell silent before their trainer had stopped, each once."""
+        return await self._ids(_LEFT_CANCELLED, {})
 
     async def to_pause(self) -> list[str]:
         """Jobs that are to be paused and that no worker has."""
@@ -273,6 +281,14 @@ _PAUSE_UNLEASED: LiteralString = (
 _TO_CANCEL: LiteralString = (
     "select id from jobs where is_cancel_requested"
     " and status in ('validating_files', 'queued', 'running', 'paused') and " + EXPIRED
+)
+_IS_CANCELLED: LiteralString = "select id from jobs where id = %(id)s and status = 'cancelled' and " + EXPIRED
+_LEFT_CANCELLED: LiteralString = (
+    "update jobs set "
+    + GIVE_BACK
+    + " where status = 'cancelled' and lease_owner is not null and "
+    + EXPIRED
+    + " returning id"
 )
 _TO_PAUSE: LiteralString = (
     "select id from jobs where is_pause_requested and status in ('queued', 'running', 'paused') and " + EXPIRED

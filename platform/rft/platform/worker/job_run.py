@@ -23,10 +23,10 @@ from rft.platform.worker.baselines import Baselines
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.disk_room import DISK_FULL, DiskRoom, Lack, go_on, hold_for_room, tell_lost_for_room
 from rft.platform.worker.event_log import take_over_log
+from rft.platform.worker.left_open import tell_left_open
 from rft.platform.worker.per_process_limits import warn_of_limits
 from rft.platform.worker.preparation import CannotRun, Preparation
 from rft.platform.worker.trainer_run import POLL_S, Ending, TrainerRun, interruption
-from rft.run_directory.files import has_open_rollouts
 from rft.run_directory.lock import RunDirectoryBusy
 from rft.scratch.disk import is_disk_full
 
@@ -75,7 +75,8 @@ class JobRun:
                 await tell_lost_for_room(self.context.database, self.lease.id, key=key, is_stopping=is_stopping)
             raise
         if outcome in _ENDED:
-            await self._tell_left_open()
+            secrets = None if self.run is None else self.run.secrets
+            await tell_left_open(self.lease.id, self.context, secrets)
         return outcome
 
     async def _launch_until_over(self) -> str:
@@ -96,7 +97,6 @@ class JobRun:
         launches = await self.beat.write(self._count_launch)
         self._is_counted = True
         if launches > self.context.settings.max_launches_without_progress:
-            await self._prepare_to_tell()
             await self._fail(_died_too_often(launches - 1, "ended together with its worker."))
             return "failed"
         try:
@@ -284,23 +284,6 @@ class JobRun:
         message = "The worker is shutting down; the job goes on from its last checkpoint when a worker is there"
         await add_event(connection, self.lease.id, message, level="warn", key=f"given-back:{self.lease.token}")
         await release(connection, self.lease, JobStatus.QUEUED)
-
-    async def _prepare_to_tell(self) -> None:
-        """While the lease stands: what is needed to tell which rollouts the trainer of a lost worker left open."""
-        if self.run is not None or not has_open_rollouts(self.context.settings.runs_dir / self.lease.id):
-            return
-        try:
-            self.run = await Preparation(self.context, self.lease, self.beat).trainer_run()
-        except (CannotRun, OSError) as error:
-            _LOG.warning("%s: the ends of its rollouts cannot be told: %s", self.lease.id, error)
-
-    async def _tell_left_open(self) -> None:
-        """No trainer will come that could tell the ends of what a killed one left open. Changes nothing of the job."""
-        try:
-            if self.run is not None:
-                await self.run.tell_left_open()
-        except Exception:
-            _LOG.exception("%s: the ends of its rollouts were not told", self.lease.id)
 
     def _kill_trainer(self) -> None:
         if self.run is not None and self.run.child is not None:

@@ -8,8 +8,9 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rft.core.errors import RftError
+from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.secret_urls import take_secret_urls
-from rft.core.spec import RunSecrets
+from rft.core.spec import RunSecrets, RunSpec
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.jobs.model_names import final_model_name
 from rft.platform.jobs.repository import JobRepository, JobRow
@@ -21,6 +22,7 @@ from rft.platform.orders.devices import CODE as DEVICES
 from rft.platform.orders.devices import devices_problem, staleness_problem
 from rft.platform.orders.rollout_workers import CODE as ROLLOUT_WORKERS
 from rft.platform.orders.rollout_workers import policy_pin_problem, rollout_workers_problem
+from rft.platform.settings import Settings
 from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.platform.store.file_store import BytesMissing, read_lines
 from rft.platform.store.secret_box import SecretsUnreadable
@@ -62,13 +64,8 @@ class Preparation:
         problem = devices_problem(settings) or staleness_problem(settings, resolved.max_staleness)
         if problem is not None:
             raise CannotRun(DEVICES, problem)
-        ordered = to_run_spec(
-            job, resolved, settings, job.base_model_path, job.chat,
-            max_importance_gap=job.max_importance_gap, slot=self.lease.slot,
-        )  # fmt: skip
-        # Those of a job that an earlier release stored may still hold their secrets.
-        tools, grader, secrets = take_secret_urls(ordered.tools, ordered.grader, await self._secrets(job))
-        spec = ordered.model_copy(update={"tools": tools, "grader": grader})
+        own = await self._secrets(job)
+        spec, secrets = spec_and_secrets(job, resolved, own, settings, slot=self.lease.slot)
         folder = settings.runs_dir / job.id
         make_folder(folder)
         write_spec(folder, spec)
@@ -115,6 +112,18 @@ class Preparation:
             return await self.beat.write(lambda connection: whole_run_secrets(connection, job.secrets, box, settings))
         except SecretsUnreadable as error:
             raise CannotRun("secrets_unreadable", f"The secrets of this job cannot be read: {error}") from error
+
+
+def spec_and_secrets(
+    job: JobRow, resolved: ResolvedHyperparameters, own: RunSecrets, settings: Settings, *, slot: int = 0
+) -> tuple[RunSpec, RunSecrets]:
+    """What is written down for the job's trainer, and what it is handed beside it. `slot`: of the host's."""
+    ordered = to_run_spec(
+        job, resolved, settings, job.base_model_path, job.chat, max_importance_gap=job.max_importance_gap, slot=slot
+    )
+    # The URLs of a job that an earlier release stored may still hold their secrets.
+    tools, grader, secrets = take_secret_urls(ordered.tools, ordered.grader, own)
+    return ordered.model_copy(update={"tools": tools, "grader": grader}), secrets
 
 
 @dataclass(frozen=True, slots=True)

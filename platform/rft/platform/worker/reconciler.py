@@ -71,7 +71,8 @@ async def _reconcile_jobs(connection: AsyncConnection[TupleRow], *, unheard_s: f
         message = "The worker fell silent; the job goes on from its last checkpoint when a worker is there"
         await add_event(connection, job_id, message, level="warn", key=f"requeued:{token}")
         await notify(connection, job_id)
-    return [
+    left = [TaskMessage(RUN_JOB, job_id) for job_id in await jobs.left_cancelled()]
+    return left + [
         TaskMessage(RUN_JOB if status is JobStatus.QUEUED else VALIDATE_JOB, job_id)
         for job_id, status in await jobs.unanswered(after_s=unheard_s)
     ]

@@ -14,6 +14,7 @@ from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.queue.publishing import enqueue_all
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.job_run import JobRun
+from rft.platform.worker.left_open import tell_left_open
 
 _LOG = logging.getLogger(__name__)
 
@@ -21,10 +22,13 @@ _LOG = logging.getLogger(__name__)
 async def run_job(job_id: str, context: WorkerContext) -> str:
     """Run the job if it may run now, or an older one that waits. Returns what came of it, for the log."""
     async with context.database.transaction() as connection:
-        if await cancel_unleased(connection, job_id):
-            return "cancelled"
-        if await pause_unleased(connection, job_id):
+        is_cancelled = await cancel_unleased(connection, job_id)
+        is_cancelled = is_cancelled or await LifecycleRepository(connection).is_cancelled(job_id)
+        if not is_cancelled and await pause_unleased(connection, job_id):
             return "paused"
+    if is_cancelled:
+        await tell_left_open(job_id, context)
+        return "cancelled"
     asked_at = time.monotonic()
     settings = context.settings
     async with context.database.connection() as connection:

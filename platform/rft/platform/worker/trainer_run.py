@@ -25,7 +25,6 @@ from rft.platform.worker.ingest import Ingest, Ingested
 from rft.platform.worker.launch_inbox import LaunchInbox
 from rft.platform.worker.log_line import LogLine
 from rft.run_directory import layout
-from rft.run_directory.files import has_open_rollouts
 from rft.run_directory.progress import forget_progress, read_progress
 from rft.scratch.disk import EXIT_DISK_FULL
 from rft.scratch.folder import ScratchFolder, sweep
@@ -37,8 +36,6 @@ PROGRESS_S = 1.0
 STARTER_LOG = "starter.log"
 _TEMPORARY = "rft-trainer-"
 _STARTER_BUILD = ".starter-build-"
-_TELLING_S = 90.0
-"""How long the ends of rollouts that a killed trainer left open may take: more than their teller gives itself."""
 
 
 class Ending(StrEnum):
@@ -154,28 +151,6 @@ class TrainerRun:
         finally:
             child.kill()
             await child.process.wait()
-
-    async def tell_left_open(self) -> None:
-        """The run is over: tell customers' servers the ends of what its killed trainer left open. Raises OSError."""
-        if not has_open_rollouts(self.folder):
-            return
-        child = await launch(
-            [sys.executable, "-m", "rft.trainer.tell_left_open", str(self.folder)],
-            log=self.folder / layout.LOG,
-            stdin=self.secrets.model_dump_json().encode(),
-        )
-        give_up_at = time.monotonic() + _TELLING_S
-        try:
-            while child.returncode is None and time.monotonic() < give_up_at and not self.is_stopping():
-                await child.wait(POLL_S)
-        finally:
-            child.kill()
-            await child.process.wait()
-        if child.returncode != 0:
-            _LOG.warning(
-                "%s: not every end of a rollout was told: their teller %s", self.folder.name,
-                exit_message(child.returncode),
-            )  # fmt: skip
 
     async def drain(self) -> "Drained":
         """Store every complete line that is in the log now. The next lines are read while these are stored."""
