@@ -2,16 +2,19 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
+from psycopg.rows import TupleRow
 
 from rft.core.ids import trace_id
 from rft.platform.jobs.service import cancel_job
 from rft.platform.queue.messages import RUN_JOB
+from rft.platform.store.database import Database
 from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.reconciler import reconcile_once
 from rft.platform.worker.run_job import run_job
@@ -94,6 +97,35 @@ async def test_after_a_job_whose_trainer_died_too_often(bench: Workbench, host: 
     (bench.control / "go-on").touch()
     assert await task == "failed"
     assert_told(bench, job_id, host)
+
+
+async def test_after_a_job_of_whose_failure_the_database_s_answer_was_lost(
+    bench: Workbench, host: LoopbackEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.changed_settings["max_launches_without_progress"] = 1
+    job_id = await job_with_host(bench, host)
+    bench.plan(Plan(faults=(Fault(launch=0, step=2, how="hold_kill"),)))
+    whole, lost = Database.transaction, list[str]()
+
+    @asynccontextmanager
+    async def transaction(database: Database) -> AsyncGenerator[psycopg.AsyncConnection[TupleRow]]:
+        async with whole(database) as connection:
+            yield connection
+            cursor = await connection.execute("select id from jobs where id = %s and status = 'failed'", (job_id,))
+            has_failed = await cursor.fetchone() is not None
+        if has_failed and not lost:
+            lost.append(job_id)
+            raise psycopg.OperationalError("the connection broke before the commit was answered")
+
+    monkeypatch.setattr(Database, "transaction", transaction)
+    task = asyncio.create_task(run_job(job_id, bench.context()))
+    await until((bench.control / "hanging").exists, "the trainer to hang")
+    leave_open(bench, job_id)
+    (bench.control / "go-on").touch()
+    assert await task == "over"
+    assert lost == [job_id]
+    assert_told(bench, job_id, host)
+    assert (await bench.job(job_id))["error"]["code"] == "trainer_crashed"
 
 
 async def test_after_a_job_that_fails_because_its_workers_died(bench: Workbench, host: LoopbackEndpoint) -> None:

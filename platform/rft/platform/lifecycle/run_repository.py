@@ -159,6 +159,12 @@ class RunRepository:
         row = await self._returned("select launches, launches_without_progress from jobs" + _FENCED)
         return Launches(total=row[0], without_progress=row[1])
 
+    async def has_ended(self) -> bool:
+        """Whether it succeeded or failed under this lease, which stands no more then."""
+        cursor = await self._write("select status from jobs" + _FENCED)
+        row = await cursor.fetchone()
+        return row is not None and row[0] in (JobStatus.SUCCEEDED, JobStatus.FAILED)
+
     async def step(self) -> int | None:
         """The last step that is done; None when there is none."""
         row = await self._returned("select current_step from jobs" + _FENCED)

@@ -70,10 +70,12 @@ class JobRun:
             await self._free_slot()
             outcome = "cancelled"
         except LeaseLost:
-            if self.beat.is_disk_full:
-                key, is_stopping = f"{DISK_FULL}:{self.lease.token}:lost", self.context.is_stopping
-                await tell_lost_for_room(self.context.database, self.lease.id, key=key, is_stopping=is_stopping)
-            raise
+            if not await self._has_ended():
+                if self.beat.is_disk_full:
+                    key, is_stopping = f"{DISK_FULL}:{self.lease.token}:lost", self.context.is_stopping
+                    await tell_lost_for_room(self.context.database, self.lease.id, key=key, is_stopping=is_stopping)
+                raise
+            outcome = "over"
         if outcome in _ENDED:
             secrets = None if self.run is None else self.run.secrets
             await tell_left_open(self.lease.id, self.context, secrets)
@@ -249,6 +251,14 @@ class JobRun:
         """Give the lease up and stop its heartbeat: losing it now is no error."""
         await self.beat.write(give_up)
         self.beat.is_over = True
+
+    async def _has_ended(self) -> bool:
+        """Whether this lease was lost to our own end of the job, of whose commit the answer was lost."""
+        try:
+            async with self.context.database.connection() as connection:
+                return await RunRepository(connection, self.lease).has_ended()
+        except (psycopg.OperationalError, psycopg.InterfaceError):
+            return False
 
     async def _free_slot(self) -> None:
         """If the database is away now, the slot is free when the lease would have ended."""
