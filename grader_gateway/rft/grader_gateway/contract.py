@@ -42,14 +42,14 @@ def to_sample(trace: FinishedTrace) -> JsonObject:
     """The `sample` of the contract, plus `trace`: every message with tool outputs.
 
     `output_text` is what the model said last, empty when it ended on a tool call. `output_tools` holds all tool calls
-    of the rollout; `choices[0].message.tool_calls` those that it ended with because nobody answers them, and none
-    otherwise, as with the original. What the model thought stands as
-    `reasoning_content` in its messages, wherever it did. Nobody speaks and no reasoning is summed up here:
-    `output_audio` and `output_reasoning_summary` are null. What of a sample from elsewhere is given counts as it is.
+    of the rollout; `choices[0].message.tool_calls` stays empty, as with the original, but where the `finish_reason` is
+    `tool_calls`. What the model thought stands as `reasoning_content` in its messages, wherever it did. Nobody speaks
+    and no reasoning is summed up here: `output_audio` and `output_reasoning_summary` are null. What of a sample from
+    elsewhere is given counts as it is.
     """
     produced, text = trace.messages[trace.prompt_messages :], answer_of(trace)
-    last_calls = produced[-1].tool_calls if produced and trace.finish_reason == "tool_calls" else ()
-    message: JsonObject = {"role": "assistant", "content": text, "tool_calls": [*map(_to_tool_call, last_calls)]}
+    calls = produced[-1].tool_calls if produced and trace.finish_reason == "tool_calls" else ()
+    message: JsonObject = {"role": "assistant", "content": text, "tool_calls": [_to_tool_call(call) for call in calls]}
     if produced and produced[-1].reasoning_content:
         message["reasoning_content"] = produced[-1].reasoning_content
     return {

@@ -151,8 +151,13 @@ async def test_a_registered_tool_is_called_by_its_name_or_id(
 async def test_a_function_without_an_address_ends_the_sample_and_its_call_is_graded(
     stage: Stage, provider: ScriptedProvider
 ) -> None:
-    called: Any = changed(EXACT, {"input": "{{sample.output_tools[0].function.name}}", "reference": "search"})
-    eval_id = await stage.make(called)
+    called = [
+        changed(EXACT, {"input": "{{sample.output_tools[0].function.name}}", "reference": "search"}),
+        changed(EXACT, {"input": "{{sample.choices[0].message.tool_calls[0].function.name}}", "reference": "search"}),
+        changed(EXACT, {"input": "{{sample.choices[0].finish_reason}}", "reference": "tool_calls"}),
+        changed(EXACT, {"input": "{{sample.finish_reason}}", "reference": "tool_calls"}),
+    ]
+    eval_id = await stage.make(*called)
     tool = {"type": "function", "function": SEARCH}
     run = await stage.run(eval_id, sampled(row("7", None), sampling_params={"tools": [tool]}))
     assert run.result_counts.passed == 1

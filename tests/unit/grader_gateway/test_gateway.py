@@ -308,6 +308,16 @@ def test_thoughts_reach_the_grader_beside_what_was_said_and_are_cut_with_the_out
     assert (cut[1]["reasoning_content"], cut[1]["content"]) == ("hm\n[cut: 4 characters]", "let me see")
 
 
+@pytest.mark.parametrize(("finish_reason", "calls"), [("tool_calls", ["add"]), ("stop", []), ("length", [])])
+def test_a_choice_holds_calls_where_they_are_what_is_judged(finish_reason: str, calls: list[str]) -> None:
+    messages = (Message(role=Role.USER, content="2+2?"), Message(role=Role.ASSISTANT, content="", tool_calls=(CALL,)))
+    sample = cast("Any", to_sample(FinishedTrace(messages, prompt_messages=1, finish_reason=finish_reason, model="m")))
+    [choice] = sample["choices"]
+    assert (sample["finish_reason"], choice["finish_reason"]) == (finish_reason, finish_reason)
+    assert [call["function"]["name"] for call in choice["message"]["tool_calls"]] == calls
+    assert [call["function"]["name"] for call in sample["output_tools"]] == ["add"]
+
+
 def test_an_empty_answer_still_reaches_the_grader() -> None:
     messages = (Message(role=Role.USER, content="2+2?"), Message(role=Role.ASSISTANT, content="", tool_calls=(CALL,)))
     sample = to_sample(FinishedTrace(messages=messages, prompt_messages=1, finish_reason="length", model="m"))

@@ -136,12 +136,15 @@ class Sampling:
         failure = rollout.outcome if isinstance(rollout.outcome, Failure) else None
         messages = rollout.messages if self._has_servers else _without_results(rollout.messages)
         trace = FinishedTrace.of(row, messages, rollout.stop_reason, model=self.run.model)
+        finish_reason = _finish_reason(trace)
+        if not self._has_servers:
+            trace = replace(trace, finish_reason=finish_reason)
         usage = rollout.usage
         shown = shown_sample(
             model=rollout.models[0] if rollout.models else self.run.model,
             prompt=[shown_message(message) for message in row.messages],
             output=[shown_message(message) for message in messages[len(row.messages) :]],
-            finish_reason=_finish_reason(trace),
+            finish_reason=finish_reason,
             error=None if failure is None else {"code": str(failure.code), "message": failure.message},
             usage={
                 "prompt_tokens": usage.prompt_tokens,
