@@ -95,6 +95,18 @@ async def test_fields_of_a_sample_count_as_they_stand(stage: Stage) -> None:
     assert run.result_counts.passed == 1
 
 
+async def test_a_sample_that_ended_with_calls_holds_them_in_its_choice(stage: Stage) -> None:
+    tool: Any = changed(EXACT, {"input": "{{sample.choices[0].message.tool_calls[0].function.name}}"})
+    end: Any = changed(EXACT, {"input": "{{sample.choices[0].finish_reason}}", "reference": "tool_calls"})
+    eval_id = await stage.make(tool, end)
+    call = {"id": "c", "type": "function", "function": {"name": "7", "arguments": "{}"}}
+    sample = {"output_text": "", "output_tools": [call], "finish_reason": "tool_calls"}
+    run = await stage.run(eval_id, inline(row("7", None) | {"sample": sample}))
+    assert run.result_counts.passed == 1
+    [item] = await collect(stage.items(eval_id, run.id))
+    assert item.sample.finish_reason == "tool_calls"
+
+
 async def test_items_alone_can_be_graded_without_any_sample(stage: Stage) -> None:
     own: Any = changed(EXACT, {"input": "{{item.question}}", "reference": "{{item.answer}}"})
     eval_id = await stage.make(own, CODE)

@@ -188,9 +188,10 @@ def _is_answer(message: JsonObject) -> bool:
 
 def _sample(sample: Answer, message: Answer) -> JsonObject:
     """What graders' templates call `sample`."""
-    text, model = message.find("content", str) or "", sample.find("model", str)
+    text = message.find("content", str) or ""
     built: JsonObject = {"output_text": text, "output_tools": message.find("tool_calls", list) or []}
-    built |= {} if model is None else {"model": model}
+    told = {name: sample.find(name, str) for name in ("model", "finish_reason")}
+    built |= {name: value for name, value in told.items() if value is not None}
     document = _json_of(text)
     return built if document is None else {**built, "output_json": document}
 

@@ -225,7 +225,19 @@ def test_a_recorded_sample_is_what_templates_call_sample() -> None:
         "output_tools": calls,
         "output_json": {"a": 1},
         "model": "hosted-1",
+        "finish_reason": "stop",
     }
+
+
+@pytest.mark.parametrize("finish_reason", ["length", "tool_calls", "content_filter"])
+def test_a_recorded_sample_ends_as_it_did_there(finish_reason: str) -> None:
+    line = cast("Any", recorded_item(an_item(finish_reason=finish_reason), with_sample=True).line)
+    assert line["sample"]["finish_reason"] == finish_reason
+
+
+def test_how_a_sample_ended_is_not_made_up() -> None:
+    line = cast("Any", recorded_item(an_item(finish_reason=None), with_sample=True).line)
+    assert "finish_reason" not in line["sample"]
 
 
 @pytest.mark.parametrize(
