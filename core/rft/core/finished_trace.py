@@ -27,6 +27,8 @@ class FinishedTrace:
     """Name of the model that answered."""
     tools: tuple[ToolSchema, ...] = ()
     """What it was told of its tools."""
+    has_json: bool = False
+    """Whether graders get the answer as JSON, too, where it is any: not of a text that only looks like it."""
     given: JsonObject = field(default_factory=dict[str, JsonValue])
     """Fields of the sample that graders see in place of what follows from the messages: of a sample from elsewhere."""
 

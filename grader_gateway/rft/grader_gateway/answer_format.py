@@ -1,6 +1,7 @@
 """Answers that do not fit the job's `response_format`: graded by the contract's rule, whatever the grader would say."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rft.core.base import JsonObject
 from rft.core.errors import RftError
@@ -59,6 +60,7 @@ class GradesWhatFits:
         """The verdict. Never raises but for cancellation."""
         try:
             problem = self._format.problem(answer_of(trace))
+            trace = replace(trace, has_json=problem is None)
             if problem is not None:
                 return await self._grade_misfit(trace, problem, item, trace_id)
         except Exception as error:
@@ -75,7 +77,7 @@ class GradesWhatFits:
         skipped = misfit_grade(self._spec, problem)
         if not isinstance(self._grader, HttpGraderGateway):
             return skipped
-        said = await self._grader.grade_misfit(trace, item=item, trace_id=trace_id)
+        said = await self._grader.grade(trace, item=item, trace_id=trace_id)
         if isinstance(said, Failure):
             return skipped.model_copy(update={"error_details": f"{problem}\n{said.message}"})
         heard = {"scores": said.scores, "latency_s": said.latency_s, "attempts": said.attempts}
@@ -104,6 +106,12 @@ class RanksWhatFits:
             return ranked
         grades = iter(ranked)
         return [next(grades) if problem is None else misfit_grade(self._spec, problem) for problem in problems]
+
+
+def as_graded(trace: FinishedTrace, wanted: ResponseFormat | None) -> FinishedTrace:
+    """The trace as graders of a job with this `response_format` see it. Raises ValueError as `AnswerFormat` does."""
+    fits = wanted is not None and AnswerFormat(wanted).problem(answer_of(trace)) is None
+    return replace(trace, has_json=fits)
 
 
 def misfit_grade(spec: GraderSpec, problem: str) -> Grade:

@@ -21,12 +21,9 @@ _EXPECTED = 'expected JSON like {"score": 0.5}'
 _SHOWN_CHARS = 80
 
 
-def to_wire(trace: FinishedTrace, *, item: JsonObject, trace_id: str, is_misfit: bool = False) -> JsonObject:
-    """The body of the POST; the `output_json` of an answer that does not fit `response_format` is null."""
-    sample = to_sample(trace)
-    if is_misfit:
-        sample["output_json"] = None
-    return {"sample": sample, "item": to_item(item), "trace_id": trace_id}
+def to_wire(trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> JsonObject:
+    """The body of the POST."""
+    return {"sample": to_sample(trace), "item": to_item(item), "trace_id": trace_id}
 
 
 def to_item(item: JsonObject) -> JsonObject:
@@ -41,7 +38,8 @@ def to_item(item: JsonObject) -> JsonObject:
 def to_sample(trace: FinishedTrace) -> JsonObject:
     """The `sample` of the contract, plus `trace`: every message with tool outputs.
 
-    `output_text` is what the model said last, empty when it ended on a tool call. `output_tools` holds all tool calls
+    `output_text` is what the model said last, empty when it ended on a tool call; `output_json` the same where JSON was
+    asked for and this is what was asked for, otherwise null. `output_tools` holds all tool calls
     of the rollout; `choices[0].message.tool_calls` stays empty, as with the original, but where the `finish_reason` is
     `tool_calls`. What the model thought stands as `reasoning_content` in its messages, wherever it did. Nobody speaks
     and no reasoning is summed up here: `output_audio` and `output_reasoning_summary` are null. What of a sample from
@@ -62,7 +60,7 @@ def to_sample(trace: FinishedTrace) -> JsonObject:
         ],
         "finish_reason": trace.finish_reason,
         "output_text": text,
-        "output_json": as_json(text),
+        "output_json": as_json(text) if trace.has_json else None,
         "output_tools": [_to_tool_call(call) for message in produced for call in message.tool_calls],
         "output_audio": None,
         "input_tools": [_to_tool(tool) for tool in trace.tools],
@@ -128,6 +126,11 @@ def _to_tool_call(call: ToolCall) -> JsonObject:
 def _to_tool(tool: ToolSchema) -> JsonObject:
     function: JsonObject = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function}
+
+
+def is_document(text: str) -> bool:
+    """Whether it is a JSON object or list: JSON that was meant as such, whether or not it was asked for."""
+    return isinstance(as_json(text), dict | list)
 
 
 def as_json(text: str) -> JsonValue:

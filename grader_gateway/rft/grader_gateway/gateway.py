@@ -64,10 +64,6 @@ class HttpGraderGateway:
         """The verdict on one finished rollout, or why there is none. Raises only on cancellation."""
         return await self._grade_or_blame(to_wire(trace, item=item, trace_id=trace_id), trace_id)
 
-    async def grade_misfit(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
-        """As `grade`, of an answer that does not fit `response_format`: its JSON is not told, if it is any."""
-        return await self._grade_or_blame(to_wire(trace, item=item, trace_id=trace_id, is_misfit=True), trace_id)
-
     async def _grade_or_blame(self, body: JsonObject, trace_id: str) -> Grade | Failure:
         try:
             return await self._grade(body, trace_id)

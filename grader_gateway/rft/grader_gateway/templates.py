@@ -149,6 +149,11 @@ def parse(text: str) -> Template:
     return Template(tuple(part for part in parts if part != ""))
 
 
+def variables_of(text: str) -> list[Variable]:
+    """What a template names. Raises TemplateError."""
+    return [part for part in parse(text).parts if isinstance(part, Variable)]
+
+
 def _placeholders(text: str) -> Iterator[tuple[int, int]]:
     """Where each begins and where its closing braces stand; every character is looked at once or twice."""
     end = 0

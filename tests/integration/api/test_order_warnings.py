@@ -31,13 +31,13 @@ async def router() -> AsyncIterator[LoopbackEndpoint]:
         yield server
 
 
-async def warnings_of(client: AsyncOpenAI, order: dict[str, Any]) -> Warnings:
+async def warnings_of(client: AsyncOpenAI, order: dict[str, Any], *codes: str) -> Warnings:
     job = await client.fine_tuning.jobs.create(**order)
     assert job.status == "validating_files"
     events: list[Any] = (await client.fine_tuning.jobs.list_events(job.id)).data
     # `fields_without_effect` and the like are others' affair.
     told = [(event.message, event.data) for event in events if event.level == "warn"]
-    return [(message, data) for message, data in told if data["code"].startswith(("endpoint_", "starter_"))]
+    return [(message, data) for message, data in told if data["code"].startswith(codes or ("endpoint_", "starter_"))]
 
 
 async def test_an_unreachable_endpoint_is_a_warning(
@@ -117,3 +117,16 @@ async def test_no_integrations_and_no_suffix_are_nothing_to_warn_of(client: Asyn
     events: list[Any] = (await client.fine_tuning.jobs.list_events(job.id)).data
     codes = {event.data["code"] for event in events if event.data}
     assert not codes & {"integrations_not_sent", "empty_suffix"}
+
+
+async def test_a_template_that_no_answer_fills_is_a_warning(client: AsyncOpenAI, order: dict[str, Any]) -> None:
+    part = {"type": "string_check", "input": "{{ sample.output_json.n }}", "reference": "{{item.n}}", "operation": "eq"}
+    text = {**part, "input": "{{ sample.output_text }}"}
+    reinforcement = order["method"]["reinforcement"]
+    reinforcement["grader"] = {"type": "multi", "graders": {"n": part, "text": text}, "calculate_output": "n + text"}
+    code = "output_json_is_null"
+    ((message, data),) = await warnings_of(client, order, code)
+    assert data == {"code": code, "fields": ["method.reinforcement.grader.graders.n.input"]}
+    assert "Order a response_format" in message
+    reinforcement["response_format"] = {"type": "json_object"}
+    assert await warnings_of(client, order, code) == []

@@ -95,6 +95,14 @@ async def test_fields_of_a_sample_count_as_they_stand(stage: Stage) -> None:
     assert run.result_counts.passed == 1
 
 
+async def test_a_text_is_told_as_json_where_it_is_an_object_or_a_list(stage: Stage) -> None:
+    own: Any = {**CODE, "source": "def grade(sample, item):\n    return float(sample['output_json'] is not None)\n"}
+    eval_id = await stage.make(own)
+    run = await stage.run(eval_id, inline(*(row("7", said) for said in ('{"value": 7}', "[7]", "7", '"7"', "seven"))))
+    items = await collect(stage.items(eval_id, run.id))
+    assert [item.results[0].score for item in items] == [1.0, 1.0, 0.0, 0.0, 0.0]
+
+
 async def test_a_sample_that_ended_with_calls_holds_them_in_its_choice(stage: Stage) -> None:
     tool: Any = changed(EXACT, {"input": "{{sample.choices[0].message.tool_calls[0].function.name}}"})
     end: Any = changed(EXACT, {"input": "{{sample.choices[0].finish_reason}}", "reference": "tool_calls"})

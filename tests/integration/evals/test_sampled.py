@@ -9,8 +9,10 @@ import pytest
 from rft.testing.faults import HttpAnswer
 from rft.testing.provider import ScriptedProvider, completion
 from tests.integration.evals.sampling import KEY, SEARCH, SILENT, lab, sampled
-from tests.integration.evals.stage import CUSTOM, Stage, row
-from tests.shared.running_api import collect
+from tests.integration.evals.stage import CUSTOM, EXACT, Stage, row
+from tests.shared.running_api import changed, collect
+
+NUMBER = {"type": "json_schema", "json_schema": {"name": "number", "schema": {"type": "number"}}}
 
 
 @pytest.mark.parametrize("kind", ["completions", "responses"])
@@ -47,6 +49,18 @@ async def test_a_prompted_model_answers_each_item(stage: Stage, provider: Script
     assert figures["latency"]["p50_s"] > 0
     assert (figures["completion_tokens"], figures["completion_tokens_per_sample"]) == (40, 20.0)
     assert figures["cost"] == pytest.approx((120 * 1.0 + 80 * 0.5 + 40 * 2.0) / 1e6)
+
+
+@pytest.mark.parametrize(("wanted", "scores"), [({}, [1.0, 0.0]), ({"response_format": NUMBER}, [1.0, 1.0])])
+async def test_an_answer_is_told_as_json_where_it_was_asked_for_or_is_an_object(
+    stage: Stage, provider: ScriptedProvider, wanted: dict[str, Any], scores: list[float]
+) -> None:
+    told: Any = changed(EXACT, {"input": "{{sample.output_json}}", "reference": "{{item.answer}}"})
+    eval_id = await stage.make(told)
+    rows = [{"item": {"question": said, "answer": said}} for said in ("{}", "41")]
+    run = await stage.run(eval_id, sampled(*rows, sampling_params=wanted))
+    items = await collect(stage.items(eval_id, run.id))
+    assert [item.results[0].score for item in items] == scores
 
 
 async def test_runs_of_2025_are_taken_as_they_were_spelled(stage: Stage, provider: ScriptedProvider) -> None:

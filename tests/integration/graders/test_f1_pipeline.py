@@ -33,6 +33,8 @@ def grade(sample, item):
     both = len(said & right)
     return 2 * both / (len(said) + len(right))
 """
+OF_TEXT = F1.replace('sample["output_json"]', 'json.loads(sample["output_text"])').replace("def", "import json\ndef", 1)
+"""The same of a job without a `response_format`."""
 WANTED = ResponseFormat(
     type="json_schema",
     json_schema={
@@ -53,7 +55,7 @@ def row(index: int) -> DatasetRow:
     return parsed
 
 
-async def rolled_out(answers: Sequence[str], *, wanted: ResponseFormat | None) -> StepRollouts:
+async def rolled_out(answers: Sequence[str], *, wanted: ResponseFormat | None, source: str = F1) -> StepRollouts:
     """Two rows with as many rollouts each as there are answers; every answer is given twice."""
     tokenizer, next_answer = ByteTokenizer(), itertools.cycle(answers)
 
@@ -61,7 +63,7 @@ async def rolled_out(answers: Sequence[str], *, wanted: ResponseFormat | None) -
         raise AssertionError("nobody calls tools here")
 
     async with EndpointClient.open() as client:
-        spec = PythonGrader(name="f1", source=F1)
+        spec = PythonGrader(name="f1", source=source)
         grader = open_grader(spec, client=client, secrets=RunSecrets(), judge=None, job_id="j", response_format=wanted)
         setup = RolloutSetup(
             sampler=ScriptedSampler(tokenizer, lambda request, prompt: next(next_answer)),
@@ -113,7 +115,7 @@ async def test_bad_json_is_zero_and_is_not_rewarded_by_exclusion() -> None:
 
 
 async def test_without_a_format_the_code_raises_and_the_grade_is_zero_all_the_same() -> None:
-    done = await rolled_out([RIGHT, HALF, RIGHT, WORDS], wanted=None)
+    done = await rolled_out([RIGHT, HALF, RIGHT, WORDS], wanted=None, source=OF_TEXT)
 
     stats = rollout_stats(done.groups, done.replaced)
     assert (stats.graded, stats.excluded, stats.reward_mean) == (8, 0, 2.5 / 4)
@@ -122,17 +124,25 @@ async def test_without_a_format_the_code_raises_and_the_grade_is_zero_all_the_sa
     assert (notice.level, notice.code) == ("warn", "grader_code_errors")
     assert "on 2 of 8 answers of step 1" in notice.message
     assert notice.data is not None
-    assert "TypeError: 'NoneType' object is not subscriptable" in json.dumps(notice.data["samples"])
+    assert "JSONDecodeError" in json.dumps(notice.data["samples"])
+
+
+async def test_without_a_format_nothing_is_told_as_json() -> None:
+    done = await rolled_out([RIGHT, "41"], wanted=None)
+
+    assert {(reward, is_invalid) for _, reward, is_invalid in graded(done)} == {(0.0, True)}
+    with pytest.raises(RunFailed, match="TypeError: 'NoneType' object is not subscriptable"):
+        check_code(done.groups, step=1, is_trained_on=True)
 
 
 async def test_a_grader_that_raises_on_most_answers_ends_the_run_with_its_traceback() -> None:
-    done = await rolled_out([RIGHT, WORDS, FENCED, HALF, OTHER], wanted=None)
+    done = await rolled_out([RIGHT, WORDS, FENCED, HALF, OTHER], wanted=None, source=OF_TEXT)
 
     assert {reward for _, reward, is_invalid in graded(done) if is_invalid} == {0.0}
     with pytest.raises(RunFailed, match="came to no score on 6 of 10 answers of step 1") as failed:
         check_code(done.groups, step=1, is_trained_on=True)
     assert (failed.value.code, failed.value.param) == ("grader_error", "method.reinforcement.grader")
-    for message in ('File "<grader>", line 3, in grade', "TypeError", "KeyError: 'entities'"):
+    for message in ('File "<grader>", line 4, in grade', "JSONDecodeError", "KeyError: 'entities'"):
         assert message in str(failed.value)
     [notice] = check_code(done.groups, step=1, is_trained_on=False)
     assert "the evaluation of step 1" in notice.message

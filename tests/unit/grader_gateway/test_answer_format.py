@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
@@ -15,9 +17,9 @@ from rft.core.messages import Message, Role
 from rft.core.response_format import ResponseFormat
 from rft.core.spec import RetryBudget, RunSecrets
 from rft.egress.endpoint_client import EndpointClient
-from rft.grader_gateway.answer_format import AnswerFormat, RanksWhatFits
+from rft.grader_gateway.answer_format import AnswerFormat, RanksWhatFits, as_graded
 from rft.grader_gateway.build import open_grader
-from rft.grader_gateway.contract import answer_of
+from rft.grader_gateway.contract import answer_of, to_sample
 from rft.grader_gateway.grader import close_grader
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader
 from rft.testing.loopback import LoopbackEndpoint
@@ -79,7 +81,7 @@ def test_a_schema_that_is_none_is_told() -> None:
         AnswerFormat(ResponseFormat(type="json_schema", json_schema={"type": "nothing"}))
 
 
-async def judged(spec: GraderSpec, trace: FinishedTrace, wanted: ResponseFormat = OF_SCHEMA) -> Grade | Failure:
+async def judged(spec: GraderSpec, trace: FinishedTrace, wanted: ResponseFormat | None = OF_SCHEMA) -> Grade | Failure:
     async with EndpointClient.open(retry=RetryBudget(max_retries=0)) as client:
         grader = open_grader(spec, client=client, secrets=RunSecrets(), judge=None, job_id="j", response_format=wanted)
         try:
@@ -103,6 +105,22 @@ async def test_a_fitting_answer_is_judged_by_the_grader_itself() -> None:
     grade = await judged(PythonGrader(name="code", source=source), finished('{"f1": 0.25}'))
     assert isinstance(grade, Grade)
     assert (grade.reward, grade.is_invalid, grade.model_errors) == (0.25, False, ())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "answer", "told"),
+    [(None, '{"f1": 1}', None), (OF_SCHEMA, '{"f1": 1}', {"f1": 1}), (OF_SCHEMA, '{"f1": 7}', None)],
+)
+async def test_graders_are_told_json_that_was_asked_for(
+    wanted: ResponseFormat | None, answer: str, told: JsonValue
+) -> None:
+    trace = replace(finished(answer), has_json=False)
+    endpoint = ScriptedEndpoint(grader=ScriptedGrader(0.75))
+    async with LoopbackEndpoint(endpoint) as server:
+        await judged(EndpointGrader(name="remote", url=f"{server.base_url}/grade"), trace, wanted)
+    [call] = endpoint.calls
+    assert json.loads(call.body)["sample"]["output_json"] == told
+    assert to_sample(as_graded(trace, wanted))["output_json"] == told
 
 
 async def test_a_rollout_that_ended_on_a_tool_call_has_no_answer_that_fits() -> None:

@@ -261,7 +261,7 @@ async def test_a_trace_beyond_the_cap_is_sent_with_its_tool_outputs_cut(set_scen
 
 
 async def test_the_sample_has_the_shape_of_the_contract() -> None:
-    sample = to_sample(finished(answer='{"value": 4}'))
+    sample = to_sample(replace(finished(answer='{"value": 4}'), has_json=True))
     call = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2, "b": 2}'}}
     trace = cast("JsonObject", sample.pop("trace"))
     assert sample == {
@@ -320,7 +320,8 @@ def test_a_choice_holds_calls_where_they_are_what_is_judged(finish_reason: str, 
 
 def test_an_empty_answer_still_reaches_the_grader() -> None:
     messages = (Message(role=Role.USER, content="2+2?"), Message(role=Role.ASSISTANT, content="", tool_calls=(CALL,)))
-    sample = to_sample(FinishedTrace(messages=messages, prompt_messages=1, finish_reason="length", model="m"))
+    trace = FinishedTrace(messages=messages, prompt_messages=1, finish_reason="length", model="m", has_json=True)
+    sample = to_sample(trace)
     assert (sample["output_text"], sample["output_json"]) == ("", None)
     assert to_sample(FinishedTrace(messages[:1], 1, "stop", "m"))["output_text"] == ""
 
@@ -329,12 +330,18 @@ def test_an_empty_answer_still_reaches_the_grader() -> None:
     "text", ["null", "", " ", "{", '{"a": NaN}', "Infinity", "1e999", "[-1e999]", "[" * 100_000, "text {}", "9" * 5000]
 )
 def test_output_json_is_null_unless_the_answer_is_json(text: str) -> None:
-    assert to_sample(finished(answer=text))["output_json"] is None
+    assert to_sample(replace(finished(answer=text), has_json=True))["output_json"] is None
 
 
 @pytest.mark.parametrize("value", [42, -0.5, "a", True, [1, "b"], {"total": {"deep": None}}])
 def test_an_answer_that_is_json_of_any_kind_is_told_as_json(value: JsonValue) -> None:
-    assert to_sample(finished(answer=f" {json.dumps(value)}\n"))["output_json"] == value
+    assert to_sample(replace(finished(answer=f" {json.dumps(value)}\n"), has_json=True))["output_json"] == value
+
+
+@pytest.mark.parametrize("text", ["41", '{"answer": 41}', "[41]", '"41"'])
+def test_output_json_is_null_where_no_json_was_asked_for(text: str) -> None:
+    sample = to_sample(finished(answer=text))
+    assert (sample["output_text"], sample["output_json"]) == (text, None)
 
 
 @given(st.text())

@@ -207,12 +207,17 @@ def _leaf_in_dry_run_time(spec: LeafGrader, most_s: float) -> LeafGrader:
 
 
 def trace_of(answer: str, item: JsonObject) -> FinishedTrace:
-    """A conversation that ends in the answer; what comes before is the row's, where the item is a whole row."""
+    """A conversation that ends in the answer; what comes before is the row's, where the item is a whole row.
+
+    Graders get the answer as JSON where it is any, as if it had been asked for.
+    """
     row = parse_row(json.dumps(item), line_number=1, index=0)
     prompt = row.messages if isinstance(row, DatasetRow) else ()
     messages = (*prompt, Message(role=Role.ASSISTANT, content=answer))
     tools = row.tools if isinstance(row, DatasetRow) else ()
-    return FinishedTrace(messages, prompt_messages=len(prompt), finish_reason="stop", model=_DRY_RUN, tools=tools)
+    return FinishedTrace(
+        messages, prompt_messages=len(prompt), finish_reason="stop", model=_DRY_RUN, tools=tools, has_json=True
+    )
 
 
 def _invented_name() -> str:

@@ -1,13 +1,13 @@
 """Testing criteria: every grader that judges one answer alone, with the score from which an answer passes."""
 
-from collections.abc import Iterator
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import Discriminator, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
 
+from rft.grader_gateway.templates import variables_of
 from rft.platform.api.errors import BadRequest
 from rft.platform.api.tagged import tagged
-from rft.platform.evals.item_variables import item_problem, variables_of
+from rft.platform.evals.item_variables import item_problem
 from rft.platform.orders.grader_schemas import (
     EndpointGrader,
     Grader,
@@ -19,8 +19,7 @@ from rft.platform.orders.grader_schemas import (
     StringCheckGrader,
     TextSimilarityGrader,
 )
-from rft.platform.orders.grader_specification import leaves
-from rft.platform.orders.judge_fields import text_of
+from rft.platform.orders.grader_specification import templates_of
 from rft.platform.orders.references import GraderReference
 
 _NO_RULER = "a ruler's scores are relative to the other answers of a row: no measure of one answer"
@@ -82,20 +81,6 @@ def refuse_unknown_fields(grader: Grader, item_schema: Any, *, param: str) -> No
         problem = item_problem(text, item_schema)
         if problem is not None:
             raise BadRequest(f"Invalid '{place}': {problem}", param=place, code="invalid_template_variable")
-
-
-def templates_of(grader: Grader, param: str) -> Iterator[tuple[str, str]]:
-    """Every template of a grader and its parts, with its path in the request."""
-    for path, _, leaf in leaves(grader, param):
-        match leaf:
-            case StringCheckGrader() | TextSimilarityGrader():
-                yield f"{path}.input", leaf.input
-                yield f"{path}.reference", leaf.reference
-            case ScoreModelGrader() | LabelModelGrader():
-                for index, message in enumerate(leaf.input):
-                    yield f"{path}.input[{index}].content", text_of(message.content)
-            case _:
-                pass
 
 
 def names_sample(grader: Grader) -> bool:

@@ -7,6 +7,7 @@ from rft.core.base import JsonObject
 from rft.core.dataset_fields import RowError, read_message
 from rft.core.finished_trace import FinishedTrace
 from rft.core.messages import Message, Role, ToolCall
+from rft.grader_gateway.contract import is_document
 
 _ANSWERS = ("output_text", "output_json", "output_tools", "choices", "output")
 """Fields that hold what a model answered; `output` is the hosted service's own, in its output items."""
@@ -32,13 +33,13 @@ def given_trace(sample: JsonObject | None) -> FinishedTrace:
         return FinishedTrace((), 0, "stop", "", given=given | NOTHING_SAMPLED)
     prompt = _prompt(given)
     answer = Message(role=Role.ASSISTANT, content=_text(given), tool_calls=_calls(given))
-    finish = given.get("finish_reason")
-    model = given.get("model")
+    finish, model = given.get("finish_reason"), given.get("model")
     return FinishedTrace(
         messages=(*prompt, answer),
         prompt_messages=len(prompt),
         finish_reason=finish if isinstance(finish, str) else "stop",
         model=model if isinstance(model, str) else "",
+        has_json=is_document(answer.content),
         given={name: value for name, value in given.items() if name not in ("input", "output", "trace")},
     )
 

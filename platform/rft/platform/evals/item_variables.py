@@ -5,15 +5,10 @@ from difflib import get_close_matches
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
-from rft.grader_gateway.templates import TemplateError, Variable, parse
+from rft.grader_gateway.templates import TemplateError, Variable, variables_of
 
 _UNDECIDED = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "not"})
 """Keywords under which a schema's fields are not listed in one place: nothing is said about them."""
-
-
-def variables_of(text: str) -> list[Variable]:
-    """What a template names. Raises TemplateError."""
-    return [part for part in parse(text).parts if isinstance(part, Variable)]
 
 
 def item_path(reference: str) -> tuple[str | int, ...]:

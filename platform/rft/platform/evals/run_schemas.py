@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, JsonValue, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
 
-from rft.grader_gateway.templates import TemplateError
+from rft.grader_gateway.templates import TemplateError, variables_of
 from rft.platform.api.tagged import tagged
 from rft.platform.api.wire import OpenBody, TextBody, must_be
-from rft.platform.evals.item_variables import item_path, variables_of
+from rft.platform.evals.item_variables import item_path
 from rft.platform.evals.schemas import Name
 from rft.platform.orders.judge_fields import Input, InputMessage, text_of
 from rft.platform.orders.message_parts import refuse_long_texts

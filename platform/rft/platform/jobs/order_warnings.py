@@ -7,10 +7,15 @@ from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.failure import FailureCode
+from rft.grader_gateway.templates import variables_of
 from rft.platform.orders.base_models import STARTER
+from rft.platform.orders.grader_specification import templates_of
 from rft.platform.orders.probing import Doubtful
+from rft.platform.orders.response_format import to_response_format
 from rft.platform.orders.schemas import JobCreate
 
+_GRADER = "method.reinforcement.grader"
+_MOST_PLACES = 20
 _NAME_CHARS = 64
 STARTER_TOOLS = frozenset({"search", "list", "cat"})
 """The only tools that the starter policy has ever seen, and can call."""
@@ -27,8 +32,8 @@ class OrderWarning:
 
 
 def order_warnings(order: JobCreate, doubtful: Sequence[Doubtful]) -> list[OrderWarning]:
-    """About its endpoints, each address once, about what its model can call, and about what is not done."""
-    return [*endpoint_warnings(doubtful), *_about_starter(order), *_about_fields(order)]
+    """About its endpoints, each address once, about what its model can call and its grader sees, what is not done."""
+    return [*endpoint_warnings(doubtful), *_about_starter(order), *_about_grader(order), *_about_fields(order)]
 
 
 def model_warnings(model: str, broken: str | None) -> list[OrderWarning]:
@@ -44,6 +49,26 @@ def model_warnings(model: str, broken: str | None) -> list[OrderWarning]:
             {"model": model},
         )
     ]
+
+
+def _about_grader(order: JobCreate) -> Iterator[OrderWarning]:
+    """Templates that no answer of this job can fill."""
+    wanted = order.method.reinforcement
+    if to_response_format(wanted.response_format) is not None:
+        return
+    unfilled = [place for place, text in templates_of(wanted.grader, _GRADER) if _names_output_json(text)]
+    if unfilled:
+        yield OrderWarning(
+            "output_json_is_null",
+            "sample.output_json is null for every answer of a job without a response_format, and where a template names"
+            f" it, every answer gets the grader's invalid_grade: {', '.join(unfilled[:_MOST_PLACES])}. Order a"
+            " response_format, {'type': 'json_object'} for instance.",
+            {"fields": [*unfilled[:_MOST_PLACES]]},
+        )
+
+
+def _names_output_json(text: str) -> bool:
+    return any(each.namespace == "sample" and each.steps[0] == "output_json" for each in variables_of(text))
 
 
 def _about_fields(order: JobCreate) -> Iterator[OrderWarning]:

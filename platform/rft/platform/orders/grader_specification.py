@@ -18,7 +18,7 @@ from rft.platform.orders.grader_schemas import (
     StringCheckGrader,
     TextSimilarityGrader,
 )
-from rft.platform.orders.judge_fields import to_judge_messages, to_sampling_params
+from rft.platform.orders.judge_fields import text_of, to_judge_messages, to_sampling_params
 from rft.platform.orders.probing import Target
 from rft.platform.settings import Settings
 
@@ -143,6 +143,20 @@ def leaves(grader: Grader, param: str) -> Iterator[tuple[str, str, Grader]]:
             yield f"{param}.graders.{variable}", variable, part
     else:
         yield param, "", grader
+
+
+def templates_of(grader: Grader, param: str) -> Iterator[tuple[str, str]]:
+    """Every template of a grader and its parts, with its path in the request."""
+    for path, _, leaf in leaves(grader, param):
+        match leaf:
+            case StringCheckGrader() | TextSimilarityGrader():
+                yield f"{path}.input", leaf.input
+                yield f"{path}.reference", leaf.reference
+            case ScoreModelGrader() | LabelModelGrader():
+                for index, message in enumerate(leaf.input):
+                    yield f"{path}.input[{index}].content", text_of(message.content)
+            case _:
+                pass
 
 
 def grader_targets(grader: Grader, param: str) -> list[Target]:

@@ -5,12 +5,13 @@ from typing import Literal
 from pydantic import BaseModel
 
 from rft.core.finished_trace import FinishedTrace
+from rft.grader_gateway.answer_format import as_graded
 from rft.grader_gateway.contract import to_item, to_sample
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import NotFound
 from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.rows import RowsGone, rows_of
-from rft.platform.jobs.run_spec import described_tools
+from rft.platform.jobs.run_spec import described_tools, ordered_format
 from rft.platform.rollouts.repository import RolloutRepository
 from rft.platform.store.stored_json import StoredJson
 from rft.rollouts.group import with_tools
@@ -48,4 +49,5 @@ async def find_grading(services: Services, job_id: str, trace_id: str) -> Gradin
     if not found:
         return GradingObject(trace_id=trace_id, item=None, sample=None, missing="The job's file has no such row.")
     trace = FinishedTrace.of(found[0], record.messages, record.stop_reason, model=job.model)
+    trace = as_graded(trace, ordered_format(job))
     return GradingObject(trace_id=trace_id, item=to_item(found[0].item), sample=to_sample(trace), missing=None)

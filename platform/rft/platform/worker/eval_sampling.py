@@ -16,6 +16,7 @@ from rft.core.ids import seed_63
 from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
 from rft.core.spec import Budgets, RetryBudget, ToolServer
 from rft.egress.endpoint_client import EndpointClient
+from rft.grader_gateway.contract import answer_of, is_document
 from rft.grader_gateway.templates import MAX_RENDERED_CHARS, Template, TooLong, Unresolved, parse, render_all
 from rft.platform.api.errors import ApiError
 from rft.platform.evals.output_item_repository import ModelUsage
@@ -136,6 +137,8 @@ class Sampling:
         failure = rollout.outcome if isinstance(rollout.outcome, Failure) else None
         messages = rollout.messages if self._has_servers else _without_results(rollout.messages)
         trace = FinishedTrace.of(row, messages, rollout.stop_reason, model=self.run.model)
+        has_json = self.setup.sampling.response_format is not None or is_document(answer_of(trace))
+        trace = replace(trace, has_json=has_json)
         finish_reason = _finish_reason(trace)
         if not self._has_servers:
             trace = replace(trace, finish_reason=finish_reason)
