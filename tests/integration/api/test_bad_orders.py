@@ -68,7 +68,6 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], Path, str, str]] = [
     (put(("training_file",), "file-none"), ("training_file",), "file_not_found", "file-none"),
     (put(("validation_file",), "file-none"), ("validation_file",), "file_not_found", "file-none"),
     (put(("test_file",), "file-none"), ("test_file",), "file_not_found", "file-none"),
-    (put(("metadata",), {"test_file": "file-none"}), ("test_file",), "file_not_found", "file-none"),
     (put(("training_file",), None), ("training_file",), INVALID, "id of an uploaded file"),
     (drop(("method",)), ("method",), MISSING, "method"),
     (put(("method",), {"type": "supervised"}), ("method", "type"), INVALID, "reinforcement"),

@@ -130,3 +130,16 @@ async def test_a_template_that_no_answer_fills_is_a_warning(client: AsyncOpenAI,
     assert "Order a response_format" in message
     reinforcement["response_format"] = {"type": "json_object"}
     assert await warnings_of(client, order, code) == []
+
+
+async def test_metadata_that_names_no_test_file_of_ours_is_the_customers_own(
+    client: AsyncOpenAI, order: dict[str, Any]
+) -> None:
+    foreign = await client.files.create(file=("results.jsonl", b'{"item": {}}\n'), purpose="evals")
+    for named in ("file-abc", foreign.id):
+        order["metadata"] = {"test_file": named}
+        job: Any = await client.fine_tuning.jobs.create(**order)
+        assert (job.metadata, job.test_file) == (order["metadata"], None)
+        ((message, data),) = await warnings_of(client, order, "test_file_ignored")
+        assert data == {"code": "test_file_ignored", "fields": ["metadata.test_file"]}
+        assert message.startswith(f"'{named}', the test_file of the metadata, is no file of purpose 'fine-tune' here")

@@ -14,7 +14,7 @@ from rft.platform.dry_runs.estimate_objects import (
 )
 from rft.platform.dry_runs.measured_calls_repository import MeasuredCalls, measured_calls
 from rft.platform.files.repository import FileRow
-from rft.platform.jobs.creation import GRADER, check_baselines, check_files
+from rft.platform.jobs.creation import GRADER, check_baselines, check_files, with_test_file
 from rft.platform.jobs.objects import to_resolved_object
 from rft.platform.jobs.order_checks import (
     in_words,
@@ -48,7 +48,7 @@ async def estimate_job(services: Services, wanted: JobOrder) -> EstimateObject:
     """Steps, rollouts, and what each endpoint has to bear. Raises BadRequest as the job's creation does."""
     resolve_base(wanted.model, services.settings)
     async with reading(services.database) as uow:
-        order = (await resolve_order(uow.connection, services.secret_box, wanted)).order
+        order = await with_test_file(uow, (await resolve_order(uow.connection, services.secret_box, wanted)).order)
         files = await check_files(uow, order)
         await check_baselines(uow, services, order)
         tools = order.method.reinforcement.tools or []

@@ -44,6 +44,7 @@ from rft.platform.registry.resolution import resolve_order
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
 
 _GENERATED_SEEDS = 2**31
+_PURPOSE = "fine-tune"
 GRADER = "method.reinforcement.grader"
 _BASELINES = "method.reinforcement.baselines"
 
@@ -61,7 +62,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
     base_model_path = resolve_base(wanted.model, services.settings)
     async with unit_of_work(services.database, services.enqueuer) as uow:
         resolved = await resolve_order(uow.connection, services.secret_box, wanted)
-        order = resolved.order
+        order = await with_test_file(uow, resolved.order)
         files = await check_files(uow, order)
         await check_baselines(uow, services, order)
     refuse_misdescribed_tools(files)
@@ -102,6 +103,14 @@ async def _earlier(uow: UnitOfWork, key: IdempotencyKey, request: bytes) -> JobR
     return None if job_id is None else await JobRepository(uow.connection).get(job_id)
 
 
+async def with_test_file(uow: UnitOfWork, order: JobCreate) -> JobCreate:
+    """The order with the test file that its metadata names, where there is such a file; else as it is."""
+    named = order.test_file_of_the_metadata
+    row = None if named is None else await FileRepository(uow.connection).get(named)
+    is_there = row is not None and row.purpose == _PURPOSE
+    return order.model_copy(update={"test_file": named}) if is_there else order
+
+
 async def check_files(uow: UnitOfWork, order: JobCreate) -> dict[str, FileRow]:
     """The order's files, by the fields that name them. Raises BadRequest."""
     files, found = FileRepository(uow.connection), dict[str, FileRow]()
@@ -109,9 +118,9 @@ async def check_files(uow: UnitOfWork, order: JobCreate) -> dict[str, FileRow]:
         row = await files.get(file_id)
         if row is None:
             raise BadRequest(f"The file '{file_id}' does not exist.", param=param, code="file_not_found")
-        if row.purpose != "fine-tune":
+        if row.purpose != _PURPOSE:
             raise BadRequest(
-                f"The file '{file_id}' was uploaded for '{row.purpose}'; its purpose must be 'fine-tune'.",
+                f"The file '{file_id}' was uploaded for '{row.purpose}'; its purpose must be '{_PURPOSE}'.",
                 param=param,
                 code="invalid_file_purpose",
             )

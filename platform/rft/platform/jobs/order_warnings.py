@@ -81,6 +81,14 @@ def _about_fields(order: JobCreate) -> Iterator[OrderWarning]:
             " in the job's events, steps and result file.",
             {"fields": ["integrations"], "integrations": [*named]},
         )
+    named = order.test_file_of_the_metadata
+    if named is not None:
+        yield OrderWarning(
+            "test_file_ignored",
+            f"'{named[:_NAME_CHARS]}', the test_file of the metadata, is no file of purpose 'fine-tune' here: the job"
+            " has no test file, and its metadata stays as it is.",
+            {"fields": ["metadata.test_file"]},
+        )
     if order.suffix == "":
         yield OrderWarning("empty_suffix", "The job's suffix is empty and counts as none.", {"fields": ["suffix"]})
 

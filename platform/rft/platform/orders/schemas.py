@@ -174,7 +174,7 @@ class JobCreateOf(OpenBody, Generic[MethodT]):
     validation_file: Annotated[str, must_be("the id of an uploaded file")] | None = None
     test_file: Annotated[str, must_be("the id of an uploaded file")] | None = None
     """Ours. Rows that choose nothing: the untrained policy and the best checkpoint are measured on them. Clients whose
-    types lack the field may name it in `metadata`."""
+    types lack the field may name it in `metadata`, where it counts if it is such a file."""
     method: MethodT
     suffix: Annotated[Annotated[str, Field(max_length=64)], must_be("a text of 64 characters at most")] | None = None
     """An empty one counts as none."""
@@ -199,12 +199,11 @@ class JobCreateOf(OpenBody, Generic[MethodT]):
                     raise refused_at((str(key),), "contains a NUL or half a surrogate pair, which cannot be stored")
         return value
 
-    @model_validator(mode="after")
-    def _test_file_of_the_metadata(self) -> Self:
+    @property
+    def test_file_of_the_metadata(self) -> str | None:
+        """What may be meant for a test file, where the order names none in its field; metadata can mean anything."""
         named = (self.metadata or {}).get("test_file", "")
-        if self.test_file is not None or not named.startswith(_FILE_PREFIX):
-            return self
-        return self.model_copy(update={"test_file": named})
+        return named if self.test_file is None and named.startswith(_FILE_PREFIX) else None
 
     @property
     def files(self) -> tuple[tuple[str, str], ...]:
