@@ -126,11 +126,26 @@ def read_chat(raw: Sequence[JsonValue]) -> tuple[Message, ...]:
 
 
 def _as_dataset_has_it(value: JsonValue) -> JsonValue:
-    """An assistant's message may lack a content, and have a refusal in its place."""
-    if not isinstance(value, dict) or value.get("role") != Role.ASSISTANT or value.get("content") is not None:
+    """An assistant's message may lack a content, and have a refusal in its place or among its parts."""
+    if not isinstance(value, dict) or value.get("role") != Role.ASSISTANT:
         return value
-    refusal = value.get("refusal")
-    return cast(JsonObject, value | {"content": refusal if isinstance(refusal, str) else ""})
+    match value.get("content"):
+        case None:
+            refusal = value.get("refusal")
+            return cast(JsonObject, value | {"content": refusal if isinstance(refusal, str) else ""})
+        case list(parts):
+            return cast(JsonObject, value | {"content": [_as_text_part(part) for part in parts]})
+        case _:
+            return value
+
+
+def _as_text_part(part: JsonValue) -> JsonValue:
+    """What a model refused is what it said."""
+    match part:
+        case {"type": "refusal", "refusal": str(text)}:
+            return {"type": "text", "text": text}
+        case _:
+            return part
 
 
 def _refuse_unanswered(messages: Sequence[Message]) -> None:
