@@ -63,6 +63,13 @@ async def test_an_answer_is_told_as_json_where_it_was_asked_for_or_is_an_object(
     assert [item.results[0].score for item in items] == scores
 
 
+async def test_graders_are_told_the_model_that_the_item_shows(stage: Stage, provider: ScriptedProvider) -> None:
+    eval_id = await stage.make(changed(EXACT, {"input": "{{sample.model}}", "reference": "small-2026"}))
+    run = await stage.run(eval_id, sampled(row("6", None)))
+    [item] = await collect(stage.items(eval_id, run.id))
+    assert (item.sample.model, item.results[0].score) == ("small-2026", 1.0)
+
+
 async def test_runs_of_2025_are_taken_as_they_were_spelled(stage: Stage, provider: ScriptedProvider) -> None:
     eval_id = await stage.make()
     run = await stage.run(eval_id, sampled(row("6", None), sampling_params={"max_completions_tokens": 64}))

@@ -136,7 +136,8 @@ class Sampling:
     def _answer(self, row: DatasetRow, rollout: MessageRollout, seed: int) -> Answer:
         failure = rollout.outcome if isinstance(rollout.outcome, Failure) else None
         messages = rollout.messages if self._has_servers else _without_results(rollout.messages)
-        trace = FinishedTrace.of(row, messages, rollout.stop_reason, model=self.run.model)
+        model = rollout.models[0] if rollout.models else self.run.model
+        trace = FinishedTrace.of(row, messages, rollout.stop_reason, model=model)
         has_json = self.setup.sampling.response_format is not None or is_document(answer_of(trace))
         trace = replace(trace, has_json=has_json)
         finish_reason = _finish_reason(trace)
@@ -144,7 +145,7 @@ class Sampling:
             trace = replace(trace, finish_reason=finish_reason)
         usage = rollout.usage
         shown = shown_sample(
-            model=rollout.models[0] if rollout.models else self.run.model,
+            model=model,
             prompt=[shown_message(message) for message in row.messages],
             output=[shown_message(message) for message in messages[len(row.messages) :]],
             finish_reason=finish_reason,
