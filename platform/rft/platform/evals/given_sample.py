@@ -1,7 +1,10 @@
 """Samples that items bring along, as graders see them. Pure."""
 
 import json
+from collections.abc import Sequence
 from typing import cast
+
+from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.dataset_fields import RowError, read_message
@@ -31,11 +34,16 @@ def given_trace(sample: JsonObject | None) -> FinishedTrace:
         raise BadSample(f"it tells of an error in place of an answer ({error})")
     if not has_answer(sample):
         return FinishedTrace((), 0, "stop", "", given=given | NOTHING_SAMPLED)
-    prompt = _prompt(given)
-    answer = Message(role=Role.ASSISTANT, content=_text(given), tool_calls=_calls(given))
-    finish, model = given.get("finish_reason"), given.get("model")
+    prompt, earlier = _prompt(given), _earlier(given)
+    answer = Message(
+        role=Role.ASSISTANT,
+        content=_text(given),
+        reasoning_content=_reasoning(given),
+        tool_calls=_calls(given, is_alone=not earlier),
+    )
+    finish, model = given.get("finish_reason", _finish_of_choice(given)), given.get("model")
     return FinishedTrace(
-        messages=(*prompt, answer),
+        messages=(*prompt, *earlier, answer),
         prompt_messages=len(prompt),
         finish_reason=finish if isinstance(finish, str) else "stop",
         model=model if isinstance(model, str) else "",
@@ -55,8 +63,7 @@ def _error_in(given: JsonObject) -> str | None:
 def _text(given: JsonObject) -> str:
     if "output_text" in given:
         return _as_text(given["output_text"], "output_text")
-    message = _message_of_choice(given) or _last_output(given)
-    content = None if message is None else message.get("content")
+    content = _answering(given).get("content")
     if content is not None:
         return _as_text(content, "the answer's content")
     return json.dumps(given["output_json"], ensure_ascii=False) if "output_json" in given else ""
@@ -88,11 +95,31 @@ def _last_output(given: JsonObject) -> JsonObject | None:
             raise BadSample("output must end with a message of the assistant")
 
 
-def _calls(given: JsonObject) -> tuple[ToolCall, ...]:
-    raw = given.get("output_tools")
-    if raw is None:
-        message = _message_of_choice(given) or _last_output(given) or {}
-        raw = message.get("tool_calls")
+def _finish_of_choice(given: JsonObject) -> JsonValue:
+    match given.get("choices"):
+        case [{"finish_reason": finish}, *_]:
+            return cast("JsonValue", finish)
+        case _:
+            return None
+
+
+def _answering(given: JsonObject) -> JsonObject:
+    return _message_of_choice(given) or _last_output(given) or {}
+
+
+def _reasoning(given: JsonObject) -> str:
+    try:
+        thought = _answering(given).get("reasoning_content")
+    except BadSample:  # The answer itself may stand elsewhere.
+        return ""
+    return thought if isinstance(thought, str) else ""
+
+
+def _calls(given: JsonObject, *, is_alone: bool) -> tuple[ToolCall, ...]:
+    """Of the answer; `output_tools` are those of all messages, and so its own where it `is_alone`."""
+    raw = given.get("output_tools") if is_alone else (_last_output(given) or {}).get("tool_calls")
+    if is_alone and raw is None:
+        raw = _answering(given).get("tool_calls")
     try:
         message = read_message({"role": "assistant", "content": "", "tool_calls": raw}, "sample")
     except RowError as error:
@@ -103,9 +130,20 @@ def _calls(given: JsonObject) -> tuple[ToolCall, ...]:
 def _prompt(given: JsonObject) -> tuple[Message, ...]:
     """What the model was asked, where the sample tells it in a shape that is known: for reading only."""
     raw = given.get("input")
-    if not isinstance(raw, list):
-        return ()
+    return _readable(raw) if isinstance(raw, list) else ()
+
+
+def _earlier(given: JsonObject) -> tuple[Message, ...]:
+    """What the model and its tools said before the answer, in the same way."""
+    match given.get("output"):
+        case [*before, {"role": "assistant"}]:
+            return _readable(before)
+        case _:
+            return ()
+
+
+def _readable(raw: Sequence[JsonValue]) -> tuple[Message, ...]:
     try:
-        return tuple(read_message(value, f"input[{index}]", allows_system=True) for index, value in enumerate(raw))
+        return tuple(read_message(value, "", allows_system=True) for value in raw)
     except RowError:
         return ()
