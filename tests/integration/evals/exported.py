@@ -63,6 +63,7 @@ def an_item(number: int, answer: str, said: str | None) -> dict[str, Any]:
     sample = {
         "input": [{"role": "user", "content": f"{answer} + 0?"}],
         "output": output,
+        "finish_reason": "stop",
         "error": error,
         "model": "hosted-1",
     }

@@ -89,6 +89,8 @@ async def test_recorded_samples_are_judged_here_and_set_beside_what_was_said_the
     items = await collect(stage.items(evaluation["id"], evaluation["runs"][0]["id"]))
     assert [item.datasource_item for item in items] == [item["datasource_item"] for item in ITEMS]
     assert [item.sample.output[0].content for item in items] == ["7", "9", "5"]
+    recorded = [(item["sample"]["input"], item["sample"]["finish_reason"]) for item in ITEMS]
+    assert [(item.to_dict()["sample"]["input"], item.sample.finish_reason) for item in items] == recorded
 
 
 async def test_a_file_of_the_export_is_the_file_of_the_run(stage: Stage, export: Exported) -> None:

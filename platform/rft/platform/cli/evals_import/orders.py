@@ -192,6 +192,8 @@ def _sample(sample: Answer, message: Answer) -> JsonObject:
     built: JsonObject = {"output_text": text, "output_tools": message.find("tool_calls", list) or []}
     told = {name: sample.find(name, str) for name in ("model", "finish_reason")}
     built |= {name: value for name, value in told.items() if value is not None}
+    asked = sample.find("input", list)
+    built |= {"input": asked} if asked else {}
     document = _json_of(text)
     return built if document is None else {**built, "output_json": document}
 

@@ -226,6 +226,7 @@ def test_a_recorded_sample_is_what_templates_call_sample() -> None:
         "output_json": {"a": 1},
         "model": "hosted-1",
         "finish_reason": "stop",
+        "input": [{"role": "user", "content": "2+2?"}],
     }
 
 
