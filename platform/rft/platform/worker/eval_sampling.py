@@ -13,7 +13,7 @@ from rft.core.errors import RftError
 from rft.core.failure import Failure
 from rft.core.finished_trace import FinishedTrace
 from rft.core.ids import seed_63
-from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
+from rft.core.messages import Message, Role
 from rft.core.spec import Budgets, RetryBudget, ToolServer
 from rft.egress.endpoint_client import EndpointClient
 from rft.grader_gateway.contract import answer_of, is_document
@@ -56,15 +56,6 @@ class MissingTool(RftError):
         """`missing`: one tool or more, by name."""
         super().__init__(next(iter(missing.values())).message)
         self.missing = missing
-
-
-class UnservedTools:
-    """Implements `ToolGateway` for functions that nobody answers: a sample ends with the model's first calls."""
-
-    async def call(self, call: ToolCall, *, tools: Sequence[ToolSchema], item: JsonObject, trace_id: str) -> ToolResult:
-        """Nothing is called."""
-        del tools, item, trace_id
-        return ToolResult(call_id=call.call_id, name=call.name, output="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +214,8 @@ async def open_sampling(
         host = RolloutCallbacks(client, called, headers=headers, job_id=run.id)
         stack.push_async_callback(host.aclose)
         setup = MessageSetup(
-            tools=HttpToolGateway(client, called, headers=headers, job_id=run.id) if called else UnservedTools(),
+            tools=HttpToolGateway(client, called, headers=headers, job_id=run.id),
+            has_tool_servers=bool(called),
             grader=None,
             grader_name="",
             budgets=_budgets(context, wanted, called),
