@@ -46,16 +46,20 @@ def keys_of(headers: Mapping[str, str], *urls: str) -> tuple[str, ...]:
     What an endpoint answers is data, which is graded and trained on: a word of it must stay that somebody also has
     for a key (`none`, `test`, `orders`).
     """
-    return _in_all_spellings(
-        {
-            secret
-            for name, secret in _named(headers, urls)
-            if len(secret) >= _SHORTEST_KEY
-            and any(map(str.isalpha, secret))
-            and not secret.isalpha()
-            and any(_NAME_OF_A_KEY.fullmatch(word) for word in re.split(r"[^A-Za-z0-9]+", name))
-        }
-    )
+    keys = {secret for name, secret in _named(headers, urls) if _is_key(name, secret)}
+    # Whoever repeats the URL that was called repeats its whole query.
+    return _in_all_spellings(keys | {query for url in urls if _has_key(url) for query in _queries(url)})
+
+
+def _is_key(name: str, secret: str) -> bool:
+    is_mixed = any(map(str.isalpha, secret)) and not secret.isalpha()
+    # A part of a query may have no name.
+    is_named = not name or any(_NAME_OF_A_KEY.fullmatch(word) for word in re.split(r"[^A-Za-z0-9]+", name))
+    return is_named and is_mixed and len(secret) >= _SHORTEST_KEY
+
+
+def _has_key(url: str) -> bool:
+    return any(_is_key(name, part) for name, value in named_values(url) for part in _spellings(value))
 
 
 def _named(headers: Mapping[str, str], urls: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -115,7 +119,7 @@ def redact_keys(text: str, keys: Sequence[str]) -> str:
     """The text without these keys where they stand alone: none is cut out of a longer word."""
     for key in keys:
         if key in text:
-            text = re.sub(rf"(?<!\w){re.escape(key)}(?!\w)", "***", text)
+            text = re.sub(rf"(?<!\w(?=\w)){re.escape(key)}(?!(?<=\w)\w)", "***", text)
     return text
 
 
