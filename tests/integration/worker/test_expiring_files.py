@@ -1,10 +1,15 @@
 """Files whose time runs out while a job needs them stay until the job is over."""
 
+import httpx
+
+from rft.core.events import RunStarted
 from rft.platform.files.sweeping import sweep_expired
 from rft.platform.store.file_store import LocalFileStore
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
+from tests.integration.worker.ingesting import leased
 from tests.integration.worker.workbench import ROW, Workbench, jsonl
+from tests.shared.train_events import logged, rollout_done
 
 
 async def expire(bench: Workbench) -> int:
@@ -31,3 +36,19 @@ async def test_files_of_jobs_that_are_over_and_files_of_nobody_are_swept(bench: 
     assert await expire(bench) == 2
     files = await bench.all("select id from files")
     assert [file["id"] for file in files] == [(await bench.job(kept))["training_file"]]
+
+
+async def test_what_graders_were_shown_is_told_from_an_expired_file_while_the_job_keeps_it(
+    bench: Workbench, http: httpx.AsyncClient
+) -> None:
+    ingest = await leased(bench)
+    job_id = ingest.lease.id
+    done = rollout_done(job_id, 1, index=2)
+    async with bench.database.transaction() as connection:
+        await ingest.batch(connection, logged([RunStarted(resumed_from_step=None, total_steps=3, pid=1), done]))
+    assert await expire(bench) == 0
+    url = f"/{job_id}/rollouts/{done.trace_id}/grading"
+    shown = (await http.get(url)).json()
+    assert (shown["missing"], shown["item"]["n"]) == (None, 1)
+    await bench.do("update jobs set status = 'succeeded', lease_owner = null, lease_until = null")
+    assert (await http.get(url)).json()["item"] is None, "expired for all, swept or not"

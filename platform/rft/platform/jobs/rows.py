@@ -7,6 +7,7 @@ from rft.core.errors import RftError
 from rft.core.rollout import Split
 from rft.platform.files.repository import FileRepository
 from rft.platform.jobs.repository import JobRow
+from rft.platform.lifecycle.machine import UNFINISHED
 from rft.platform.store.database import Database
 from rft.platform.store.file_store import BytesMissing, FileStore, read_lines
 
@@ -38,7 +39,9 @@ async def rows_of(
     """The wanted rows of a split, with their indices, in order. Raises RowsGone."""
     file_id = file_of(job, split)
     async with database.transaction() as connection:
-        file = None if file_id is None else await FileRepository(connection).get(file_id)
+        files = FileRepository(connection)
+        get = files.get_kept if job.status in UNFINISHED else files.get
+        file = None if file_id is None else await get(file_id)
     if file is None:
         raise RowsGone(split, "was deleted")
     index = line_number = 0
