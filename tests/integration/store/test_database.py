@@ -5,9 +5,10 @@ from contextlib import suppress
 from itertools import product
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from rft.platform.store import database as database_module
-from rft.platform.store.database import Database
+from rft.platform.store.database import Database, with_timeouts
 
 TURNS = range(16)
 """Turns of the event loop: a caller whose work is done has given its connection back after fewer."""
@@ -38,6 +39,22 @@ async def test_whoever_is_cancelled_while_waiting_loses_no_connection(database_u
             await cancel(second, cancelled_after)
             await first
             await database.ping()
+
+
+async def test_connections_do_not_wait_for_a_server_that_falls_silent_as_long_as_the_kernel_would(
+    database_url: str,
+) -> None:
+    async with Database(database_url) as database, database.connection() as connection:
+        told = connection.info.get_parameters()
+    names = ("connect_timeout", "tcp_user_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count")
+    assert [told.get(name) for name in names] == ["5", "10000", "10", "5", "3"]
+
+
+def test_what_a_url_says_of_waiting_counts() -> None:
+    url = "postgresql://user:pass@host:1/name?connect_timeout=60&keepalives_idle=100"
+    told = conninfo_to_dict(with_timeouts(url))
+    assert told | conninfo_to_dict(url) == told
+    assert (told["connect_timeout"], told["keepalives_idle"], told["tcp_user_timeout"]) == ("60", "100", "10000")
 
 
 async def about_to_give_back(database: Database) -> asyncio.Task[None]:

@@ -96,10 +96,12 @@ def _in_database(settings: "Settings", work: "Callable[[Connection], Awaitable[T
 
     import psycopg
 
+    from rft.platform.store.database import with_timeouts
+
     url = _database_url(settings)
 
     async def in_transaction() -> T:
-        async with await psycopg.AsyncConnection.connect(url) as connection:
+        async with await psycopg.AsyncConnection.connect(with_timeouts(url)) as connection:
             return await work(connection)
 
     try:

@@ -205,11 +205,12 @@ async def _prepare_database(database_url: str, home: Path) -> tuple[str, str]:
 
     from rft.platform.api.key_repository import create_key, verify_key
     from rft.platform.api.session_repository import create_sign_in_token
+    from rft.platform.store.database import with_timeouts
     from rft.platform.store.migrations import MigrationRefused, migrate
 
     try:
         await migrate(database_url)
-        async with await AsyncConnection.connect(database_url) as connection:
+        async with await AsyncConnection.connect(with_timeouts(database_url)) as connection:
             key = own_key(home)
             key_id = await verify_key(connection, key)
             if key_id is None:

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -16,6 +16,7 @@ from psycopg_pool import PoolTimeout
 
 from rft.platform.lifecycle.lease import Cancelled, Lease, LeaseLost, RequestedAction, renew
 from rft.platform.store.database import Database
+from rft.platform.store.stop_tasks import stop_tasks
 
 _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.5
@@ -46,6 +47,8 @@ class Heartbeat:
     is_disk_full: bool = False
     """Whether the database had no room for the last beat or write."""
     _task: "asyncio.Task[None] | None" = None
+    _beats: "list[asyncio.Task[bool]]" = field(default_factory=list["asyncio.Task[bool]"], init=False)
+    """Under way, oldest first."""
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._run())
@@ -58,6 +61,7 @@ class Heartbeat:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
+            await stop_tasks(*self._beats)
 
     def check(self) -> None:
         """Raises LeaseLost, Cancelled for one, when nothing may be written any more."""
@@ -88,27 +92,53 @@ class Heartbeat:
         wait_s = self.every_s
         while True:
             await asyncio.sleep(max(0.0, min(wait_s, self._left_s())))
+            if self.is_lost or self.is_cancelled:
+                return
             if self._left_s() <= 0:
+                for beat in self._beats:
+                    beat.cancel()
                 away = "the database could not be reached for too long"
                 return self._lose(DISK_OF_DATABASE_FULL if self.is_disk_full else away)
-            asked_at = time.monotonic()
-            try:
-                async with asyncio.timeout(self._left_s()), self.database.connection() as connection:
-                    requests = await renew(connection, self.lease, ttl_s=self.ttl_s)
+            wait_s = self.every_s if await self._is_confirmed() else min(_RETRY_S, self.every_s)
+
+    async def _is_confirmed(self) -> bool:
+        """Whether one more beat is answered in time.
+
+        One that is not goes on beside the next, which has a connection of its own: the first's may lead nowhere.
+        """
+        for beat in self._beats[:-1]:
+            beat.cancel()
+        beat = asyncio.create_task(self._beat())
+        self._beats.append(beat)
+        beat.add_done_callback(self._beats.remove)
+        # Not cancelled at the end of its time and waited for: the driver may take long to give a query up.
+        await asyncio.wait((beat,), timeout=max(0.0, min(self.every_s, self._left_s())))
+        if beat.done():
+            return beat.result()
+        _LOG.warning("%s: a heartbeat has had no answer for too long", self.lease.id)
+        return False
+
+    async def _beat(self) -> bool:
+        """Whether the database renewed the lease."""
+        asked_at = time.monotonic()
+        try:
+            async with self.database.connection() as connection:
+                requests = await renew(connection, self.lease, ttl_s=self.ttl_s)
+        except Cancelled:
+            self.is_cancelled = True
+        except LeaseLost as error:
+            self._lose(str(error))
+        except (TimeoutError, psycopg.Error) as error:
+            _LOG.warning("%s: heartbeat failed: %s", self.lease.id, self._reason(error))
+        except Exception as error:  # Without beats the lease ends, and whoever works under it must know.
+            _LOG.exception("%s: the heartbeat broke", self.lease.id)
+            self._lose(repr(error))
+        else:
+            if asked_at >= self.confirmed_at:  # A later one may have been answered before.
+                self.confirmed_at = asked_at
                 self.action, self.endpoints_version = requests.action, requests.endpoints_version
-            except Cancelled:
-                self.is_cancelled = True
-                return None
-            except LeaseLost as error:
-                return self._lose(str(error))
-            except (TimeoutError, psycopg.Error) as error:
-                _LOG.warning("%s: heartbeat failed: %s", self.lease.id, self._reason(error))
-                wait_s = min(_RETRY_S, self.every_s)
-            except Exception as error:  # Without beats the lease ends, and whoever works under it must know.
-                _LOG.exception("%s: the heartbeat broke", self.lease.id)
-                return self._lose(repr(error))
-            else:
-                self.confirmed_at, wait_s = asked_at, self.every_s
+            return True
+        return False
 
     def _reason(self, error: Exception) -> str:
         """Why the database took nothing; a full disk is forgotten, unless this is only an answer that came too late."""
@@ -126,7 +156,7 @@ class Heartbeat:
         return self.confirmed_at + self.ttl_s - min(self.every_s, self.ttl_s / 4) - time.monotonic()
 
     def _lose(self, reason: str) -> None:
-        if self.is_over:
+        if self.is_over or self.is_lost:
             return
         _LOG.error("%s: lease lost: %s", self.lease.id, reason)
         self.is_lost = True

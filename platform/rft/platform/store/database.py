@@ -8,6 +8,7 @@ from typing import Self
 
 import psycopg
 from psycopg import AsyncConnection, sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -16,6 +17,15 @@ from pydantic_core import from_json
 OPEN_TIMEOUT_S = 15.0
 LEND_TIMEOUT_S = 5.0
 """How long a request waits for a free, living connection."""
+_TIMEOUTS = {
+    "connect_timeout": 5,
+    "tcp_user_timeout": 10_000,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+"""Of libpq. Without them a host that is gone without a word is waited for as the kernel has it: a quarter of an hour
+for an answer, two hours on a connection that only listens. A host that lives and takes its time is waited for."""
 
 
 class NoFreeConnection(PoolTimeout):
@@ -24,6 +34,12 @@ class NoFreeConnection(PoolTimeout):
 
 class ReadOnlyServer(psycopg.OperationalError):
     """The server takes no writes now, as in a failover."""
+
+
+def with_timeouts(url: str) -> str:
+    """How to connect to `url`: as it says, else by `_TIMEOUTS`. Raises psycopg.ProgrammingError."""
+    given = conninfo_to_dict(url)
+    return make_conninfo(url, **{name: value for name, value in _TIMEOUTS.items() if name not in given})
 
 
 async def _configure(connection: AsyncConnection[TupleRow]) -> None:
@@ -47,15 +63,15 @@ async def _give_back_apart(_: AsyncConnection[TupleRow]) -> None:
 
 
 class Database:
-    """A pool that hands out transactions.
+    """A pool that hands out transactions. Raises psycopg.ProgrammingError for a URL that is none.
 
     Open it inside the event loop that uses it: the API for its lifetime, a queue task for one run.
     """
 
     def __init__(self, url: str, *, max_connections: int = 10) -> None:
-        self.url, self._max_connections, self._lent = url, max_connections, 0
+        self.url, self._max_connections, self._lent = with_timeouts(url), max_connections, 0
         self._pool = AsyncConnectionPool[AsyncConnection[TupleRow]](
-            url,
+            self.url,
             open=False,
             min_size=1,
             max_size=max_connections,
@@ -125,7 +141,7 @@ def check_answers(url: str, *, patience_s: float) -> None:
 
 async def ensure_database(server_url: str, name: str) -> None:
     """Create the database if the server does not have it yet. Raises psycopg.Error."""
-    async with await AsyncConnection[TupleRow].connect(server_url, autocommit=True) as connection:
+    async with await AsyncConnection[TupleRow].connect(with_timeouts(server_url), autocommit=True) as connection:
         found = await connection.execute("select 1 from pg_database where datname = %s", [name])
         if await found.fetchone() is None:
             await connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))

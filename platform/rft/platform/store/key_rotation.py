@@ -15,6 +15,7 @@ from psycopg import sql
 from rft.core.errors import RftError
 from rft.platform.store import key_file
 from rft.platform.store.advisory_locks import AdvisoryLock, try_lock_connection
+from rft.platform.store.database import with_timeouts
 
 SETTLE_S = 10.0
 """Longer than a request may take from sealing its secrets to committing them."""
@@ -69,7 +70,7 @@ def rotate_key(
     Waits `settle_s` before the second pass: what a request sealed with the old key may not be stored yet in the first.
     Raises RotationRunning, KeyFileUnusable, OSError, psycopg.Error; the next rotation finishes what one began.
     """
-    with psycopg.connect(database_url, autocommit=True) as connection:
+    with psycopg.connect(with_timeouts(database_url), autocommit=True) as connection:
         if not try_lock_connection(connection, AdvisoryLock.KEY_ROTATION):
             raise RotationRunning("another rotation is under way")
         keys = [Fernet.generate_key(), *key_file.read(path)]

@@ -31,12 +31,12 @@ from rft.platform.orders.schemas import Method
 from rft.platform.providers.chat_models import ProviderModel, find_chat_model, policy_for
 from rft.platform.providers.schemas import PricePerMillion
 from rft.platform.serving.processes import ServingProcesses
+from rft.platform.store.stop_tasks import stop_tasks
 from rft.platform.store.storable import storable_json
 from rft.platform.store.unit_of_work import reading
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.final_figures import NO_ESTIMATE
 from rft.platform.worker.own_serving import own_serving
-from rft.platform.worker.stop_tasks import stop_tasks
 from rft.platform.worker.trainer_run import POLL_S, PROGRESS_S, Ending, TrainerRun
 from rft.rollouts.chat_policy import ChatPolicy, ChatSampling, ChatUsage
 from rft.rollouts.connections import open_connections

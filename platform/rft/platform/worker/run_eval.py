@@ -31,13 +31,13 @@ from rft.platform.serving.processes import ServingProcesses
 from rft.platform.settings import Settings
 from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.platform.store.secret_box import SecretsUnreadable
+from rft.platform.store.stop_tasks import stop_tasks
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.eval_criteria import OpenCriteria
 from rft.platform.worker.eval_items import EvalItem, EvalItems, UnusableItems
 from rft.platform.worker.eval_samples import ItemGrading, given_answer
 from rft.platform.worker.eval_sampling import MissingTool, UnusableModel, open_sampling, retry_budget
 from rft.platform.worker.own_serving import own_serving
-from rft.platform.worker.stop_tasks import stop_tasks
 
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 1.0

@@ -18,8 +18,8 @@ from rft.platform.rehearsals.sample import BadSample, read_sample
 from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.platform.store.file_store import BytesMissing, read_lines
 from rft.platform.store.secret_box import SecretsUnreadable
+from rft.platform.store.stop_tasks import stop_tasks
 from rft.platform.worker.context import WorkerContext
-from rft.platform.worker.stop_tasks import stop_tasks
 from rft.rollouts.rehearsal import rehearse
 
 _LOG = logging.getLogger(__name__)

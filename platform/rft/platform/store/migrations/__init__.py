@@ -13,6 +13,7 @@ from psycopg.rows import TupleRow
 
 from rft.core.errors import RftError
 from rft.platform.store.advisory_locks import AdvisoryLock, locked
+from rft.platform.store.database import with_timeouts
 
 _LOG = logging.getLogger(__name__)
 _NUMBERED = re.compile(r"^\d{4}_[a-z0-9_]+\.sql$")
@@ -50,7 +51,7 @@ async def migrate(database_url: str, migrations: list[Migration] | None = None) 
     """
     wanted = shipped() if migrations is None else migrations
     async with (
-        await AsyncConnection[TupleRow].connect(database_url, autocommit=True) as connection,
+        await AsyncConnection[TupleRow].connect(with_timeouts(database_url), autocommit=True) as connection,
         locked(connection, AdvisoryLock.MIGRATION),
     ):
         applied = await _history(connection)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from rft.platform.worker.stop_tasks import stop_tasks
+from rft.platform.store.stop_tasks import stop_tasks
 
 
 async def loses(times: int) -> None:
