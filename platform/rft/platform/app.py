@@ -56,6 +56,7 @@ from rft.platform.rehearsals.endpoints import router as rehearsals_router
 from rft.platform.rollout_inbox.endpoints import router as rollout_inbox_router
 from rft.platform.rollout_inbox.guard import InboxGuard
 from rft.platform.rollout_inbox.news_signals import NewsSignals
+from rft.platform.rollout_inbox.patience import Patience
 from rft.platform.rollouts.endpoints import jobs_curves_router
 from rft.platform.rollouts.endpoints import router as rollouts_router
 from rft.platform.serving.endpoints import router as chat_router
@@ -122,6 +123,7 @@ def create_app(
         redoc_url=None,
     )
     app.state.news_signals = NewsSignals()
+    app.state.inbox_patience = Patience()
     error_handlers.install(app)
     app.add_middleware(SharedRepliesMiddleware)
     app.add_middleware(BodyLimitMiddleware, limit_bytes=_limit_bytes)
@@ -225,6 +227,7 @@ def _lifespan(config: Settings, enqueuer: Enqueuer | None, *, has_reconciler: bo
             app.state.admissions = AdmissionMonitor(database)
             app.state.serving = ServingProcesses(config, database)
             chores = _start_chores(database, own_connection, config, enqueuer) if has_reconciler else []
+            chores.append(asyncio.create_task(app.state.inbox_patience.watch()))
             yield
             await app.state.serving.aclose()
             await app.state.services.background.aclose()

@@ -1,9 +1,7 @@
 """A run's inbox over HTTP, in a real database: each rollout once, leases of workers, and fences between launches."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,75 +15,17 @@ from rft.egress.client import HttpClient
 from rft.egress.endpoint import to_header_list
 from rft.egress.guard import AddressPolicy
 from rft.egress.reply import Reply, SizeCaps
-from rft.platform.lifecycle.job_lease import release, take
-from rft.platform.lifecycle.lease import Lease
-from rft.platform.rollout_inbox import endpoints, repository
+from rft.platform.lifecycle.job_lease import release
+from rft.platform.rollout_inbox import repository
 from rft.platform.rollout_inbox.repository import close_inbox, open_inbox
-from rft.platform.rollout_inbox.run_token import RunToken
-from rft.platform.store.database import Database
 from rft.rollouts.shards.http_inbox import HttpTrainerInbox, HttpWorkerInbox, RunAddress, open_inbox_http
 from rft.rollouts.shards.inbox import InboxDown, StaleLaunch
 from rft.rollouts.shards.inbox_wire import SealedShard, SettledRollout
 from rft.rollouts.shards.wire import Shard
 from rft.trainer.rollout_worker import RolloutWorker, WorkerConfig
-from tests.integration.worker.workbench import Workbench
-from tests.shared.running_api import ReceivedMessages, Served
+from tests.integration.rollout_inbox.stage import BUSY, SHARDS, Stage, settled
 from tests.shared.running_service import RunningService
 from tests.shared.waiting import until
-
-SHARDS = [SealedShard(id=name, body=f'{{"rows": "{name} \\u0000 é"}}') for name in ("one", "two")]
-
-BUSY = StageCounts(sampling=2, calling={"search": 1}, grading=1)
-
-
-def settled(shard: str, *trace_ids: str) -> list[SettledRollout]:
-    return [SettledRollout(shard_id=shard, trace_id=trace_id, body=f'"{trace_id}"') for trace_id in trace_ids]
-
-
-@dataclass(slots=True)
-class Stage:
-    """A running job, its inbox, and both of its sides."""
-
-    database: Database
-    http: HttpClient
-    lease: Lease
-    token: RunToken
-    address: RunAddress
-
-    @property
-    def trainer(self) -> HttpTrainerInbox:
-        return HttpTrainerInbox(self.address, self.http)
-
-    def worker(self, name: str) -> HttpWorkerInbox:
-        return HttpWorkerInbox(self.address, self.http, name)
-
-    async def expire(self) -> None:
-        """All leases of workers are over."""
-        async with self.database.transaction() as connection:
-            await connection.execute("update rollout_shards set lease_until = clock_timestamp() - interval '1 s'")
-
-    async def rows(self) -> tuple[int, int]:
-        """Shards and rollouts that are kept."""
-        async with self.database.transaction() as connection:
-            cursor = await connection.execute(
-                "select (select count(*) from rollout_shards), (select count(*) from inbox_rollouts)"
-            )
-            (row,) = await cursor.fetchall()
-            return row
-
-
-@pytest.fixture
-async def stage(migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
-    monkeypatch.setattr(endpoints, "_PATIENCE_S", -1e9)
-    async with Database(migrated_url) as database, open_inbox_http() as http:
-        bench = Workbench(tmp_path, migrated_url, database)
-        job_id = await bench.queued_job()
-        async with database.transaction() as connection:
-            lease = await take(connection, job_id, owner="host/1/x", ttl_s=600.0, slots=1)
-            assert isinstance(lease, Lease)
-            token = await open_inbox(connection, lease)
-        with Served(bench.settings, ReceivedMessages()) as port:
-            yield Stage(database, http, lease, token, RunAddress(f"http://127.0.0.1:{port}", job_id, str(token)))
 
 
 async def test_what_is_given_out_comes_back_once(stage: Stage) -> None:

@@ -18,6 +18,7 @@ from rft.platform.api.errors import NotFound
 from rft.platform.api.hang_up import while_connected
 from rft.platform.rollout_inbox.guard import opened, unauthorized
 from rft.platform.rollout_inbox.news_signals import NewsSignals, set_within
+from rft.platform.rollout_inbox.patience import Patience
 from rft.platform.rollout_inbox.repository import InboxRepository
 from rft.platform.rollout_inbox.run_token import RunToken
 from rft.platform.store.database import Database
@@ -36,9 +37,6 @@ from rft.rollouts.shards.inbox_wire import (
 router = APIRouter(prefix="/internal/runs/{job_id}", include_in_schema=False)
 _LOOK_S = 0.5
 """How often an inbox is looked at for news that another process stored, and for workers that fell silent."""
-_PATIENCE_S = SHARD_LEASE_S
-"""While we were away, nobody could tell us that they live: so long after our start nobody counts as lost."""
-_STARTED = time.monotonic()
 
 
 def shown_token(request: Request) -> RunToken:
@@ -126,16 +124,19 @@ async def deliver(request: Request, database: AppDatabase, job_id: str, token: S
 @router.post("/inbox/read")
 async def read_inbox(request: Request, database: AppDatabase, job_id: str, token: ShownToken, read: Read) -> InboxNews:
     """News for the trainer, as soon as there is some."""
-    return await while_connected(request, _news(_signals(request), database, job_id, token, read))
+    patience = cast(Patience, request.app.state.inbox_patience)
+    return await while_connected(request, _news(_signals(request), patience, database, job_id, token, read))
 
 
-async def _news(signals: NewsSignals, database: Database, job_id: str, token: RunToken, read: Read) -> InboxNews:
+async def _news(
+    signals: NewsSignals, patience: Patience, database: Database, job_id: str, token: RunToken, read: Read
+) -> InboxNews:
     until_s, seen, over = time.monotonic() + read.wait_s, read.seen, read.over
     while True:
-        there = signals.next(job_id)
+        there, asked_at_s = signals.next(job_id), time.monotonic()
         async with _inbox(database, job_id, token) as inbox:
             await inbox.drop(seen=seen, over=over)
-            news = await inbox.news(may_expire=time.monotonic() > _STARTED + _PATIENCE_S)
+            news = await inbox.news(patience_s=patience.had_s(asked_at_s=asked_at_s))
         seen, over = (), ()
         left_s = until_s - time.monotonic()
         if news.rollouts or news.lost or left_s <= 0:

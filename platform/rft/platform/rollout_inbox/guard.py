@@ -1,5 +1,7 @@
 """Asks every request to an inbox for its token before anything of its body is read."""
 
+from typing import cast
+
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
@@ -8,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rft.platform.api.error_handlers import database_down, render
 from rft.platform.api.errors import ApiError, Unauthorized
+from rft.platform.rollout_inbox.patience import Patience
 from rft.platform.rollout_inbox.repository import InboxRepository, NoSuchInbox, StaleToken
 from rft.platform.rollout_inbox.run_token import RunToken
 from rft.platform.store.database import Database
@@ -38,6 +41,7 @@ class InboxGuard:
         except (Unauthorized, Stale) as refusal:
             await render(refusal)(scope, receive, send)
         except psycopg.OperationalError as error:
+            cast(Patience, scope["app"].state.inbox_patience).begin_anew()
             await database_down(error)(scope, receive, send)
         else:
             await self.app(scope, receive, send)

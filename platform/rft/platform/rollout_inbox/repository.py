@@ -145,16 +145,18 @@ class InboxRepository:
                 "delete from rollout_shards where job_id = %s and id = any(%s)", (self._job_id, list(over))
             )
 
-    async def news(self, *, may_expire: bool) -> InboxNews:
+    async def news(self, *, patience_s: float | None) -> InboxNews:
         """What workers handed over, and, once all of that is told, which shards are lost.
 
-        `may_expire`: workers had their time to say that they live.
+        `patience_s`: workers could say for at least so long that they live, unless the database was started since;
+        None: they had no time to.
         """
-        if may_expire:
+        if patience_s is not None:
             await self._connection.execute(
                 "update rollout_shards set is_lost = true"
-                " where job_id = %s and not is_lost and lease_until < clock_timestamp()",
-                (self._job_id,),
+                " where job_id = %s and not is_lost and lease_until < clock_timestamp()"
+                " and pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => %s)",
+                (self._job_id, patience_s),
             )
         # Read after the line above: what was taken in before a shard was lost is among it.
         values = {"job_id": self._job_id, "at_once": _AT_ONCE, "most_bytes": _NEWS_BYTES}

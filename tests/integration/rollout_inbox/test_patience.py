@@ -1,0 +1,88 @@
+"""Workers that could not be heard are not lost."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+
+from rft.platform.rollout_inbox import endpoints, patience, repository
+from rft.platform.store.database import Database
+from rft.rollouts.shards.inbox import InboxDown
+from rft.rollouts.shards.inbox_wire import SHARD_LEASE_S
+from tests.integration.rollout_inbox.stage import BUSY, SHARDS, Stage
+from tests.shared.turned_clock import TurnedClock
+from tests.shared.waiting import until
+
+
+async def test_nobody_is_lost_who_could_not_be_heard_while_the_database_was_away(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, is_away, real = TurnedClock(monkeypatch, patience), True, Database.transaction
+
+    @asynccontextmanager
+    async def transaction(database: Database) -> AsyncGenerator[Any]:
+        if is_away and database is not stage.database:
+            raise psycopg.OperationalError("the server closed the connection unexpectedly")
+        async with real(database) as connection:
+            yield connection
+
+    worker, trainer = stage.worker("a"), stage.trainer
+    await trainer.give_out(SHARDS[:1])
+    await worker.take()
+    monkeypatch.setattr(endpoints, "time", patience.time)
+    monkeypatch.setattr(patience, "_PATIENCE_S", SHARD_LEASE_S)
+    monkeypatch.setattr(Database, "transaction", transaction)
+    clock.turn(SHARD_LEASE_S + 1)
+    with pytest.raises(InboxDown):
+        await worker.beat({"one": BUSY})
+    await stage.expire()
+    is_away = False
+    assert (await trainer.read(seen=(), over=(), wait_s=0)).lost == ()
+    assert await worker.beat({"one": BUSY}) == (), "it lives, and its shard is its own"
+    await stage.expire()
+
+    async def is_lost() -> bool:
+        clock.turn(SHARD_LEASE_S + 1)
+        return [lost.id for lost in (await trainer.read(seen=(), over=(), wait_s=0)).lost] == ["one"]
+
+    await until(is_lost, "the worker that says nothing in its time to be lost")
+
+
+async def test_nobody_is_lost_soon_after_the_database_started(stage: Stage) -> None:
+    await stage.trainer.give_out(SHARDS[:1])
+    await stage.worker("a").take()
+    await stage.expire()
+    async with stage.database.transaction() as connection:
+        inbox = repository.InboxRepository(connection, stage.lease.id)
+        for patience_s in (None, 1e9):
+            assert (await inbox.news(patience_s=patience_s)).lost == ()
+        assert [lost.id for lost in (await inbox.news(patience_s=-1e9)).lost] == ["one"]
+
+
+def test_workers_get_their_time_anew_after_a_pause_of_the_process_or_a_slow_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(patience, "_PATIENCE_S", SHARD_LEASE_S)
+    ran_s = slept_s = 0.0
+    clock = SimpleNamespace(monotonic=lambda: ran_s, time=lambda: ran_s + slept_s)
+    monkeypatch.setattr(patience, "time", clock)
+    ours = patience.Patience()
+
+    def run(seconds: int) -> None:
+        nonlocal ran_s
+        for _ in range(seconds):
+            ran_s += 1.0
+            ours.had_s(asked_at_s=ran_s)
+
+    run(9)
+    assert ours.had_s(asked_at_s=ran_s) == SHARD_LEASE_S
+    slept_s += 3.0
+    assert ours.had_s(asked_at_s=ran_s) is None, "the machine slept"
+    run(9)
+    assert ours.had_s(asked_at_s=ran_s) == SHARD_LEASE_S
+    assert ours.had_s(asked_at_s=ran_s - 3.0) is None, "so long did the database take"
+    run(9)
+    assert ours.had_s(asked_at_s=ran_s) == SHARD_LEASE_S
