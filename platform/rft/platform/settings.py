@@ -71,7 +71,7 @@ class Settings(BaseSettings):
     """Offer the built-in `starter` policy as a base model; it is built on first use."""
 
     lease_ttl_s: float = Field(default=60.0, gt=0)
-    """How long a silent worker keeps a job. The embedded form sets 8."""
+    """How long a silent worker keeps a job, and a heartbeat longer. The embedded form sets 8."""
     heartbeat_s: float = Field(default=15.0, gt=0)
     """How often a worker renews its lease. The embedded form sets 2."""
     reconcile_s: float = Field(default=5.0, gt=0)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from rft.platform.lifecycle.expired_leases import ExpiredLeases
+from rft.platform.lifecycle.lease import renew
 from rft.platform.queue.messages import REHEARSE, TaskMessage
 from rft.platform.rehearsals.reconciling import reconcile_rehearsals
 from rft.platform.rehearsals.repository import RehearsalRepository
@@ -14,6 +16,7 @@ from rft.platform.worker.run_rehearsal import run_rehearsal
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.rehearsals.stage import Customer, Platform, upload_bytes
+from tests.integration.worker.workbench import AT_ONCE
 from tests.shared.waiting import PATIENCE_S
 
 
@@ -209,17 +212,30 @@ async def test_a_rehearsal_whose_worker_is_gone_has_failed(platform: Platform, o
     made = (await create(platform, order))["id"]
     async with platform.database.transaction() as connection:
         await RehearsalRepository(connection).take(made, owner="elsewhere/1/m-1", ttl_s=-1.0)
-        assert await reconcile_rehearsals(connection, unheard_s=60.0) == []
+        assert await reconcile_rehearsals(connection, AT_ONCE, unheard_s=60.0) == []
     lost = await shown(platform, made)
     assert (lost["status"], lost["error"]["code"]) == ("failed", "interrupted")
+
+
+async def test_a_rehearsal_goes_on_when_the_clock_of_the_database_jumps(
+    platform: Platform, order: dict[str, Any]
+) -> None:
+    made, leases = (await create(platform, order))["id"], ExpiredLeases(patience_s=3600.0)
+    async with platform.database.transaction() as connection:
+        taken = await RehearsalRepository(connection).take(made, owner="elsewhere/1/m-1", ttl_s=-3600.0)
+        assert taken is not None
+        for _ in range(2):
+            await reconcile_rehearsals(connection, leases, unheard_s=60.0)
+        await renew(connection, taken[1], ttl_s=60.0)
+    assert (await shown(platform, made))["status"] == "running"
 
 
 async def test_a_message_that_was_not_answered_is_sent_again(platform: Platform, order: dict[str, Any]) -> None:
     first = (await create(platform, order))["id"]
     await create(platform, order)
     async with platform.database.transaction() as connection:
-        assert await reconcile_rehearsals(connection, unheard_s=3600.0) == []
-        assert await reconcile_rehearsals(connection, unheard_s=0.0) == [TaskMessage(REHEARSE, first)]
+        assert await reconcile_rehearsals(connection, AT_ONCE, unheard_s=3600.0) == []
+        assert await reconcile_rehearsals(connection, AT_ONCE, unheard_s=0.0) == [TaskMessage(REHEARSE, first)]
 
 
 async def create_slow(platform: Platform, order: dict[str, Any], tool_url: str) -> str:
@@ -291,7 +307,7 @@ async def test_a_cancelled_rehearsal_whose_worker_is_gone_has_not_failed(
         await RehearsalRepository(connection).take(made, owner="elsewhere/1/m-1", ttl_s=-1.0)
     await cancel(platform, made)
     async with platform.database.transaction() as connection:
-        await reconcile_rehearsals(connection, unheard_s=60.0)
+        await reconcile_rehearsals(connection, AT_ONCE, unheard_s=60.0)
     lost = await shown(platform, made)
     assert (lost["status"], lost["error"]) == ("cancelled", None)
 

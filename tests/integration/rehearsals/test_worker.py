@@ -12,7 +12,7 @@ from rft.platform.queue.messages import REHEARSE
 from rft.platform.rehearsals.reconciling import reconcile_rehearsals
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.rehearsals.stage import Customer, Platform
-from tests.integration.worker.workbench import Workbench
+from tests.integration.worker.workbench import AT_ONCE, Workbench
 from tests.integration.worker.worker_process import WorkerProcess
 from tests.shared.waiting import PATIENCE_S, until
 
@@ -68,7 +68,7 @@ async def test_a_worker_killed_in_the_middle_is_noticed(
 
         async def is_noticed() -> bool:
             async with platform.database.transaction() as connection:
-                await reconcile_rehearsals(connection, unheard_s=60.0)
+                await reconcile_rehearsals(connection, AT_ONCE, unheard_s=60.0)
             return await status(platform, made) == "failed"
 
         await until(is_noticed, "the reconciler to notice")

@@ -18,7 +18,7 @@ from rft.platform.worker.reconciler import reconcile_once
 from rft.platform.worker.run_job import run_job
 from tests.integration.worker.ingesting import leased, store
 from tests.integration.worker.scripted_trainer import Fault, Plan
-from tests.integration.worker.workbench import Workbench
+from tests.integration.worker.workbench import AT_ONCE, Workbench
 from tests.shared.train_events import hold_began, hold_ended, logged
 from tests.shared.waiting import until
 
@@ -140,7 +140,7 @@ async def test_a_held_job_whose_worker_fell_silent_is_queued_again_or_taken(benc
         lease = await take(connection, taken.lease.id, owner="other/1/x", ttl_s=60, slots=1)
     assert not isinstance(lease, Refusal)
     assert lease.token == taken.lease.token + 1
-    enqueued = await reconcile_once(bench.database, reconcile_s=1000, enqueuer=bench.enqueued.append)
+    enqueued = await reconcile_once(bench.database, AT_ONCE, reconcile_s=1000, enqueuer=bench.enqueued.append)
     assert enqueued == [TaskMessage(RUN_JOB, queued.lease.id)]
     found = [await bench.job(ingest.lease.id) for ingest in (queued, taken)]
     assert [(job["status"], job["hold"]) for job in found] == [("queued", None), ("running", None)]

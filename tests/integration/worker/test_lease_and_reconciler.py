@@ -25,7 +25,7 @@ from rft.platform.store.database import Database
 from rft.platform.store.key_rotation import rotate_key
 from rft.platform.store.secret_box import KEY_FILE, SecretBox
 from rft.platform.worker.reconciler import reconcile_forever, reconcile_once
-from tests.integration.worker.workbench import Workbench
+from tests.integration.worker.workbench import AT_ONCE, Workbench
 from tests.shared.turned_clock import TurnedClock
 from tests.shared.waiting import PATIENCE_S, until
 
@@ -219,12 +219,12 @@ async def test_silent_workers_lose_their_jobs_and_lost_messages_are_enqueued_aga
     await held(bench, silent, ttl_s=0.0)
     assert isinstance(await taken(bench, busy, owner="b/1/x"), Lease)
     messages: list[TaskMessage] = []
-    enqueued = await reconcile_once(bench.database, reconcile_s=1000, enqueuer=messages.append)
+    enqueued = await reconcile_once(bench.database, AT_ONCE, reconcile_s=1000, enqueuer=messages.append)
     assert enqueued == messages == [TaskMessage(RUN_JOB, silent)]
     assert (await bench.job(silent))["status"] == "queued"
     assert (await bench.job(busy))["status"] == "running"
-    assert await reconcile_once(bench.database, reconcile_s=1000, enqueuer=messages.append) == []
-    enqueued = await reconcile_once(bench.database, reconcile_s=0, enqueuer=messages.append)
+    assert await reconcile_once(bench.database, AT_ONCE, reconcile_s=1000, enqueuer=messages.append) == []
+    enqueued = await reconcile_once(bench.database, AT_ONCE, reconcile_s=0, enqueuer=messages.append)
     assert {(message.task_name, message.job_id) for message in enqueued} == {(RUN_JOB, silent), (VALIDATE_JOB, fresh)}
 
 
@@ -239,7 +239,7 @@ async def test_lost_jobs_are_requeued_while_the_key_of_the_secrets_is_rotated(be
 
     async def look() -> list[TaskMessage]:
         async with Database(bench.database_url) as database:
-            return await reconcile_once(database, reconcile_s=1000, enqueuer=bench.enqueued.append)
+            return await reconcile_once(database, AT_ONCE, reconcile_s=1000, enqueuer=bench.enqueued.append)
 
     await asyncio.to_thread(rotate_key, tmp_path / KEY_FILE, bench.database_url, sleep=meanwhile)
     assert enqueued == [TaskMessage(RUN_JOB, silent)]
@@ -254,7 +254,7 @@ async def test_a_worker_of_this_machine_that_is_gone_is_not_waited_for(bench: Wo
     gone = owner.replace(f"/{os.getpid()}/", f"/{dead.pid}/")
     assert isinstance(await taken(bench, orphaned, owner=gone, slots=2), Lease)
     messages: list[TaskMessage] = []
-    await reconcile_once(bench.database, reconcile_s=1000, enqueuer=messages.append)
+    await reconcile_once(bench.database, AT_ONCE, reconcile_s=1000, enqueuer=messages.append)
     assert messages == [TaskMessage(RUN_JOB, orphaned)]
     assert ((await bench.job(orphaned))["status"], (await bench.job(running))["status"]) == ("queued", "running")
 
@@ -268,13 +268,13 @@ def test_nobody_else_is_declared_dead(owner: str) -> None:
 async def test_one_reconciler_at_a_time(bench: Workbench) -> None:
     await bench.queued_job()
     outcomes = await asyncio.gather(
-        *(reconcile_once(bench.database, reconcile_s=0, enqueuer=bench.enqueued.append) for _ in range(4))
+        *(reconcile_once(bench.database, AT_ONCE, reconcile_s=0, enqueuer=bench.enqueued.append) for _ in range(4))
     )
     assert all(len(enqueued) <= 1 for enqueued in outcomes)
     job_id = await bench.new_job()
     async with bench.database.transaction() as connection:
         await connection.execute("select pg_advisory_xact_lock(7304201119)")
-        assert await reconcile_once(bench.database, reconcile_s=0, enqueuer=bench.enqueued.append) == []
+        assert await reconcile_once(bench.database, AT_ONCE, reconcile_s=0, enqueuer=bench.enqueued.append) == []
     assert (await bench.job(job_id))["status"] == "validating_files"
 
 

@@ -25,6 +25,7 @@ from rft.platform.worker.reconciler import reconcile_once
 from rft.platform.worker.run_job import run_job
 from tests.integration.worker.lifecycle_stage import MOST_JOBS, TERMINAL, Stage, Tracked, abandon
 from tests.integration.worker.quick_trainer import STEPS
+from tests.integration.worker.workbench import AT_ONCE
 
 PATIENT_MOVES = 12
 NOT_TO_BE_PAUSED = (*TERMINAL, "validating_files")
@@ -119,7 +120,7 @@ class Lifecycle(RuleBasedStateMachine):
     @rule()
     def reconcile(self) -> None:
         """Nobody is lost, so nothing changes."""
-        self.stage.do(reconcile_once(self.stage.bench.database, reconcile_s=0, enqueuer=lambda message: None))
+        self.stage.do(reconcile_once(self.stage.bench.database, AT_ONCE, reconcile_s=0, enqueuer=lambda message: None))
 
     @precondition(lambda self: any(job.has_runner for job in self.jobs))
     @rule(is_to_pause=st.booleans())
@@ -135,7 +136,7 @@ class Lifecycle(RuleBasedStateMachine):
             await self.stage.bench.do(
                 "update jobs set lease_until = clock_timestamp() where id = %s and lease_owner is not null", job.job_id
             )
-            await reconcile_once(self.stage.bench.database, reconcile_s=0, enqueuer=lambda message: None)
+            await reconcile_once(self.stage.bench.database, AT_ONCE, reconcile_s=0, enqueuer=lambda message: None)
 
         self.stage.do(die())
         job.state = "paused" if is_to_pause else "queued"

@@ -18,7 +18,7 @@ from rft.platform.worker.reconciler import reconcile_once
 from rft.platform.worker.run_job import run_job
 from tests.integration.worker.ingesting import leased
 from tests.integration.worker.scripted_trainer import Fault, Plan
-from tests.integration.worker.workbench import Workbench
+from tests.integration.worker.workbench import AT_ONCE, Workbench
 from tests.shared.waiting import until
 
 
@@ -104,7 +104,7 @@ async def test_a_queued_job_is_paused_at_once_and_nobody_rings_for_it(bench: Wor
     for _ in range(2):
         assert (await pause(bench, job_id)).status == "paused"
         assert await run_job(job_id, bench.context()) == "not_runnable"
-        assert await reconcile_once(bench.database, reconcile_s=0, enqueuer=bench.enqueued.append) == []
+        assert await reconcile_once(bench.database, AT_ONCE, reconcile_s=0, enqueuer=bench.enqueued.append) == []
         assert (await bench.job(job_id))["status"] == "paused"
         assert (await resume(bench, job_id)).status == "queued"
     paused = "The job is paused. Nothing is trained yet; resume the job to go on"
@@ -119,7 +119,7 @@ async def test_a_worker_that_dies_while_it_is_to_pause_leaves_a_paused_job(bench
         await pause(bench, ingest.lease.id)
         await bench.do("update jobs set lease_until = clock_timestamp() where id = %s", ingest.lease.id)
     assert await run_job(seen.lease.id, bench.context()) == "paused"
-    assert await reconcile_once(bench.database, reconcile_s=0, enqueuer=bench.enqueued.append) == []
+    assert await reconcile_once(bench.database, AT_ONCE, reconcile_s=0, enqueuer=bench.enqueued.append) == []
     for ingest in (seen, unseen):
         job = await bench.job(ingest.lease.id)
         assert (job["status"], job["is_pause_requested"], job["lease_owner"]) == ("paused", False, None)
@@ -136,7 +136,7 @@ async def test_a_worker_that_shuts_down_does_not_forget_the_request(bench: Workb
     await bench.do("update jobs set is_pause_requested = true where id = %s", job_id)
     stopping.set()
     assert await task in ("given back", "paused")
-    await reconcile_once(bench.database, reconcile_s=0, enqueuer=bench.enqueued.append)
+    await reconcile_once(bench.database, AT_ONCE, reconcile_s=0, enqueuer=bench.enqueued.append)
     job = await bench.job(job_id)
     assert (job["status"], job["is_pause_requested"]) == ("paused", False)
 
@@ -148,6 +148,6 @@ async def test_cancelling_beats_pausing(bench: Workbench) -> None:
         async with unit_of_work(bench.database) as uow:
             await service.cancel_job(uow, job_id)
         await task
-    await reconcile_once(bench.database, reconcile_s=0, enqueuer=bench.enqueued.append)
+    await reconcile_once(bench.database, AT_ONCE, reconcile_s=0, enqueuer=bench.enqueued.append)
     job = await bench.job(job_id)
     assert (job["status"], job["is_pause_requested"], job["lease_owner"]) == ("cancelled", False, None)

@@ -10,7 +10,7 @@ from rft.platform.jobs.repository import JobRepository
 from rft.platform.lifecycle.job_lease import Refusal, release, take
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.worker.reconciler import reconcile_once
-from tests.integration.worker.workbench import Workbench
+from tests.integration.worker.workbench import AT_ONCE, Workbench
 from tests.shared.train_events import hold_began
 
 OWNER, ELSEWHERE = "here/1/a", "there/1/b"
@@ -145,7 +145,7 @@ async def test_a_job_whose_worker_fell_silent_is_in_nobodys_way(bench: Workbench
     await bench.do("update jobs set lease_until = now() - interval '1 second' where id = %s", first.id)
     assert await waits_for(bench, waiting) is None
     await bench.do("update jobs set created_at = created_at - interval '2 days' where id = %s", waiting)
-    await reconcile_once(bench.database, reconcile_s=1000, enqueuer=bench.enqueued.append)
+    await reconcile_once(bench.database, AT_ONCE, reconcile_s=1000, enqueuer=bench.enqueued.append)
     assert isinstance(await run(bench, waiting), Lease)
     assert await run(bench, first.id) is Refusal.NO_SLOT
     assert await waits_for(bench, first.id) == {waiting: None}

@@ -16,6 +16,7 @@ from rft.core.chat_spec import JobChat
 from rft.core.ids import public_id
 from rft.core.spec import RunSecrets
 from rft.platform.files.repository import FileRepository
+from rft.platform.lifecycle.expired_leases import ExpiredLeases
 from rft.platform.lifecycle.records import NewJob
 from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.queue.messages import TaskMessage
@@ -29,6 +30,8 @@ from tests.integration.worker.scripted_trainer import Plan
 
 TOOL = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
 ROW = {"messages": [{"role": "user", "content": "How much?"}], "tools": [TOOL], "answer": 7}
+AT_ONCE = ExpiredLeases(patience_s=0.0)
+"""For a reconciler that waits for nobody whose lease has run out."""
 SECRETS = RunSecrets(
     tool_headers={"search": {"Authorization": "Bearer tool-secret-value"}},
     grader_headers={"X-Key": "grader-secret-value"},

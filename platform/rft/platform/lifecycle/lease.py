@@ -5,6 +5,7 @@ Only the database's clock counts. Whatever runs under a lease is a row of a tabl
 """
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import LiteralString
 
@@ -66,8 +67,20 @@ class Lease:
     """Which of its host's slots it takes up, where slots are told apart."""
 
 
+@dataclass(frozen=True, slots=True)
+class ExpiredLease:
+    """A lease that stands and has run out; equal to another only while nobody has renewed it."""
+
+    id: str
+    token: int
+    owner: str
+    until: datetime
+
+
 EXPIRED: LiteralString = "(lease_until is null or lease_until < clock_timestamp())"
 """Nobody has the lease, or its owner missed its heartbeats."""
+GIVEN_UP: LiteralString = "(lease_until is null or (lease_until < clock_timestamp() and id = any(%(silent)s::text[])))"
+"""Nobody has the lease, or its owner is among `silent`, and has not renewed it since (`lifecycle.expired_leases`)."""
 TAKE: LiteralString = (
     "lease_owner = %(owner)s, lease_token = lease_token + 1,"
     " lease_until = clock_timestamp() + make_interval(secs => %(ttl_s)s)"
@@ -115,6 +128,17 @@ async def occupants(
         (list(table.occupying), besides),
     )
     return [id_ for id_, owner in await cursor.fetchall() if host is None or host_of(owner) == host]
+
+
+async def expired(connection: AsyncConnection[TupleRow], table: LeasedTable) -> list[ExpiredLease]:
+    """The leases that stand and have run out."""
+    cursor = await connection.execute(
+        "select id, lease_token, lease_owner, lease_until from "
+        + table.name
+        + " where status = any(%s) and lease_owner is not null and lease_until < clock_timestamp()",
+        (list(table.standing),),
+    )
+    return [ExpiredLease(*row) for row in await cursor.fetchall()]
 
 
 async def end_dead_leases(connection: AsyncConnection[TupleRow], table: LeasedTable) -> list[str]:

@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from rft.core.errors import IllegalTransition
 from rft.core.job import JobStatus
-from rft.platform.lifecycle.lease import EXPIRED, GIVE_BACK, TAKE, LeasedTable
+from rft.platform.lifecycle.lease import EXPIRED, GIVE_BACK, GIVEN_UP, TAKE, LeasedTable
 from rft.platform.lifecycle.machine import UNFINISHED, Transition, transition
 from rft.platform.lifecycle.records import NewJob, SlotHolder
 
@@ -153,12 +153,13 @@ class LifecycleRepository:
         """Jobs that are to be paused and that no worker has."""
         return await self._ids(_TO_PAUSE, {})
 
-    async def requeue_expired(self) -> list[tuple[str, int]]:
+    async def requeue_expired(self, silent: Sequence[str]) -> list[tuple[str, int]]:
         """Running and held jobs whose worker fell silent wait for another, to be told of at once: ids and tokens.
 
-        One that its customer paused has no hold and is left alone.
+        `silent`: jobs whose worker had its time to renew its lease. One that its customer paused has no hold and is
+        left alone.
         """
-        cursor = await self._connection.execute(_REQUEUE_EXPIRED, _of(REQUEUE))
+        cursor = await self._connection.execute(_REQUEUE_EXPIRED, {**_of(REQUEUE), "silent": list(silent)})
         return [(job_id, token) for job_id, token in await cursor.fetchall()]
 
     # Messages to workers.
@@ -296,7 +297,7 @@ _TO_PAUSE: LiteralString = (
 _REQUEUE_EXPIRED: LiteralString = (
     "update jobs set status = %(to)s, hold = null, " + GIVE_BACK + ", enqueued_at = null"
     " where status = any(%(expected)s) and (status <> 'paused' or hold is not null)"
-    " and not is_pause_requested and " + EXPIRED + " returning id, lease_token"
+    " and not is_pause_requested and " + GIVEN_UP + " returning id, lease_token"
 )
 _UNANSWERED: LiteralString = (
     "update jobs set enqueued_at = clock_timestamp() where status in ('validating_files', 'queued')"

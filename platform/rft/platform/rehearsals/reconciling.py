@@ -3,6 +3,7 @@
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from rft.platform.lifecycle.expired_leases import ExpiredLeases
 from rft.platform.lifecycle.lease import end_dead_leases
 from rft.platform.lifecycle.records import JobError
 from rft.platform.queue.messages import REHEARSE, TaskMessage
@@ -13,10 +14,13 @@ INTERRUPTED = JobError(
 )
 
 
-async def reconcile_rehearsals(connection: AsyncConnection[TupleRow], *, unheard_s: float) -> list[TaskMessage]:
+async def reconcile_rehearsals(
+    connection: AsyncConnection[TupleRow], leases: ExpiredLeases, *, unheard_s: float
+) -> list[TaskMessage]:
     """End rehearsals without a living worker; the message of the one whose turn it is, if it was not answered."""
     await end_dead_leases(connection, REHEARSALS)
-    await RehearsalRepository(connection).end_expired(INTERRUPTED)
+    found = await leases.look(connection, REHEARSALS)
+    await RehearsalRepository(connection).end_expired(INTERRUPTED, found.silent)
     return await next_in_line(connection, unheard_s=unheard_s)
 
 

@@ -1,6 +1,6 @@
 """Rows of `rehearsals`. One rehearsal runs at a time: two at once would measure each other."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, LiteralString, TypeAlias
@@ -10,7 +10,7 @@ from psycopg.rows import TupleRow, class_row
 from psycopg.types.json import Jsonb
 
 from rft.core.base import JsonObject, Record
-from rft.platform.lifecycle.lease import EXPIRED, GIVE_BACK, TAKE, Lease, LeasedTable, occupants
+from rft.platform.lifecycle.lease import GIVE_BACK, GIVEN_UP, TAKE, Lease, LeasedTable, occupants
 from rft.platform.lifecycle.records import JobError
 from rft.platform.store.advisory_locks import AdvisoryLock, lock
 from rft.platform.store.storable import storable_json
@@ -118,9 +118,13 @@ class RehearsalRepository:
         }
         await self._connection.execute(_END, {"id": lease.id, "token": lease.token} | values)
 
-    async def end_expired(self, error: JobError) -> None:
-        """End those whose worker is gone: cancelled where their customer asked for it, else failed with `error`."""
-        await self._connection.execute(_END_EXPIRED, (Jsonb(error.model_dump(mode="json")),))
+    async def end_expired(self, error: JobError, silent: Sequence[str]) -> None:
+        """End those whose worker is gone: cancelled where their customer asked for it, else failed with `error`.
+
+        `silent`: those whose worker had its time to renew its lease.
+        """
+        values = {"error": Jsonb(error.model_dump(mode="json")), "silent": list(silent)}
+        await self._connection.execute(_END_EXPIRED, values)
 
     async def unanswered(self, *, after_s: float) -> list[str]:
         """The one whose turn it is, if none runs and its message was not answered for so long; sent again as of now."""
@@ -163,8 +167,8 @@ _END: LiteralString = (
 )
 _END_EXPIRED: LiteralString = (
     "update rehearsals set status = case when is_cancel_requested then 'cancelled' else 'failed' end,"
-    " error = case when is_cancel_requested then null else %s end,"
-    " finished_at = clock_timestamp(), secrets = null, " + GIVE_BACK + " where status = 'running' and " + EXPIRED
+    " error = case when is_cancel_requested then null else %(error)s end,"
+    " finished_at = clock_timestamp(), secrets = null, " + GIVE_BACK + " where status = 'running' and " + GIVEN_UP
 )
 _UNANSWERED: LiteralString = (
     "update rehearsals set enqueued_at = clock_timestamp() where id = ("

@@ -11,6 +11,7 @@ from rft.core.job import JobStatus
 from rft.platform.evals.reconciling import reconcile_eval_runs
 from rft.platform.lifecycle.ending import cancel_unleased, pause_unleased
 from rft.platform.lifecycle.events import add_event, notify
+from rft.platform.lifecycle.expired_leases import ExpiredLeases
 from rft.platform.lifecycle.lease import end_dead_leases
 from rft.platform.lifecycle.repository import JOBS, LifecycleRepository
 from rft.platform.queue.messages import RUN_JOB, VALIDATE_JOB, TaskMessage
@@ -25,6 +26,8 @@ from rft.platform.store.database import Database
 _LOG = logging.getLogger(__name__)
 _UNHEARD_ROUNDS = 4
 """A message that was not answered for this many rounds is sent again."""
+_BEYOND_BEAT_S = 1.0
+"""Longer than a beat takes to arrive."""
 
 
 async def reconcile_forever(
@@ -32,9 +35,10 @@ async def reconcile_forever(
 ) -> None:
     """Look for lost jobs every `reconcile_s` until cancelled. A database that is away is waited for."""
     settings = settings or process_settings()
+    leases = ExpiredLeases(patience_s=settings.heartbeat_s + _BEYOND_BEAT_S)
     while True:
         try:
-            await reconcile_once(database, reconcile_s=settings.reconcile_s, enqueuer=enqueuer)
+            await reconcile_once(database, leases, reconcile_s=settings.reconcile_s, enqueuer=enqueuer)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             _LOG.warning("the reconciler could not reach the database: %s", error)
         except Exception:
@@ -44,14 +48,17 @@ async def reconcile_forever(
 
 
 async def reconcile_once(
-    database: Database, *, reconcile_s: float, enqueuer: Enqueuer | None = None
+    database: Database, leases: ExpiredLeases, *, reconcile_s: float, enqueuer: Enqueuer | None = None
 ) -> list[TaskMessage]:
-    """One pass; returns the messages it enqueued. Does nothing while another process looks."""
+    """One pass; returns the messages it enqueued. Does nothing while another process looks.
+
+    `leases`: those that had run out at earlier passes.
+    """
     async with database.transaction() as connection:
         if not await try_lock(connection, AdvisoryLock.RECONCILER):
             return []
-        messages = await _reconcile_jobs(connection, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
-        messages += await reconcile_rehearsals(connection, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
+        messages = await _reconcile_jobs(connection, leases, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
+        messages += await reconcile_rehearsals(connection, leases, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
         messages += await reconcile_eval_runs(connection, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
         await end_dead_leases(connection, REGRADES)
         await RegradeRepository(connection).fail_expired()
@@ -59,19 +66,24 @@ async def reconcile_once(
     return messages
 
 
-async def _reconcile_jobs(connection: AsyncConnection[TupleRow], *, unheard_s: float) -> list[TaskMessage]:
+async def _reconcile_jobs(
+    connection: AsyncConnection[TupleRow], leases: ExpiredLeases, *, unheard_s: float
+) -> list[TaskMessage]:
     jobs = LifecycleRepository(connection)
     await jobs.forget_message(await end_dead_leases(connection, JOBS))
     for job_id in await jobs.to_cancel():
         await cancel_unleased(connection, job_id)
     for job_id in await jobs.to_pause():
         await pause_unleased(connection, job_id)
-    for job_id, token in await jobs.requeue_expired():
+    found = await leases.look(connection, JOBS)
+    for job_id, token in await jobs.requeue_expired(found.silent):
         _LOG.warning("%s: its worker fell silent, the job is queued again", job_id)
         message = "The worker fell silent; the job goes on from its last checkpoint when a worker is there"
         await add_event(connection, job_id, message, level="warn", key=f"requeued:{token}")
         await notify(connection, job_id)
     left = [TaskMessage(RUN_JOB, job_id) for job_id in await jobs.left_cancelled()]
+    if found.waited_for:  # Whoever lives after all has a slot, which looks free until the next beat.
+        return left
     return left + [
         TaskMessage(RUN_JOB if status is JobStatus.QUEUED else VALIDATE_JOB, job_id)
         for job_id, status in await jobs.unanswered(after_s=unheard_s)
