@@ -1,17 +1,22 @@
 """`/v1/rehearsals`: the very order of a job, checked like one; one rehearsal runs at a time, under a lease."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+import psycopg
 import pytest
 
+from rft.platform.lifecycle import heartbeat
 from rft.platform.lifecycle.expired_leases import ExpiredLeases
 from rft.platform.lifecycle.lease import renew
 from rft.platform.queue.messages import REHEARSE, TaskMessage
 from rft.platform.rehearsals.reconciling import reconcile_rehearsals
 from rft.platform.rehearsals.repository import RehearsalRepository
+from rft.platform.store.database import Database
 from rft.platform.worker.run_rehearsal import run_rehearsal
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
@@ -266,6 +271,28 @@ async def cancel(platform: Platform, rehearsal_id: str) -> dict[str, Any]:
     reply = await platform.http.post(f"/rehearsals/{rehearsal_id}/cancel")
     assert reply.status_code == 200, reply.text
     return reply.json()
+
+
+async def test_a_database_that_is_away_for_a_moment_costs_no_rehearsal(
+    platform: Platform, order: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Away(Database):
+        uses = 0
+
+        @asynccontextmanager
+        async def transaction(self) -> AsyncGenerator[Any]:
+            self.uses += 1
+            if self.uses % 3 != 1:  # Each use but the first, which takes the lease, succeeds at its third attempt.
+                raise psycopg.OperationalError("the server closed the connection unexpectedly")
+            async with super().transaction() as connection:
+                yield connection
+
+    monkeypatch.setattr(heartbeat, "_RETRY_S", 0.0)
+    made = (await create(platform, order))["id"]
+    async with Away(platform.database.url) as database:
+        assert await run_rehearsal(made, replace(platform.context, database=database)) == "completed"
+        assert database.uses == 1 + 2 * 3
+    assert (await shown(platform, made))["report"] is not None
 
 
 async def test_a_rehearsal_that_waits_is_cancelled_at_once(platform: Platform, order: dict[str, Any]) -> None:

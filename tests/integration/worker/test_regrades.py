@@ -1,9 +1,10 @@
 """Another grader over stored rollouts: a real database, a real judge's socket, and the report."""
 
+import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from rft.core.rollout import Split
 from rft.platform.api.key_repository import create_key
 from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
+from rft.platform.regrades import running
+from rft.platform.store.database import Database
 from rft.platform.worker.grader_metrics import GraderLabel
 from rft.platform.worker.ingest import Ingest
 from rft.testing.endpoint import ScriptedEndpoint
@@ -248,6 +251,42 @@ async def test_what_does_not_exist_is_not_found(scene: Scene) -> None:
     assert (await scene.http.get(f"/{scene.job_id}/regrade/regrade-none")).status_code == 404
     assert (await scene.http.get("/ftjob-none/regrade")).status_code == 404
     assert (await scene.http.get(f"/{scene.job_id}/regrade", params={"after": "x"})).status_code == 400
+
+
+def fail_uses(monkeypatch: pytest.MonkeyPatch, fails: Callable[[int], bool]) -> list[int]:
+    """Regrades' uses of the database, counted from one, of which some find it away."""
+    uses, real = list[int](), Database.transaction
+
+    @asynccontextmanager
+    async def transaction(database: Database) -> AsyncGenerator[Any]:
+        task = asyncio.current_task()
+        if task is not None and task.get_name().startswith("regrade-"):
+            uses.append(len(uses) + 1)
+            if fails(uses[-1]):
+                raise psycopg.OperationalError("the server closed the connection unexpectedly")
+        async with real(database) as connection:
+            yield connection
+
+    monkeypatch.setattr(Database, "transaction", transaction)
+    return uses
+
+
+async def test_a_database_that_is_away_for_a_moment_costs_no_regrade(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "_RETRY_S", 0.0)
+    uses = fail_uses(monkeypatch, lambda use: use % 3 > 0)
+    ended = await scene.finished()
+    assert (ended["status"], ended["error"], ended["report"]["n"]) == ("succeeded", None, 8)
+    assert len(uses) == 3 * 6, "rollouts, rows, secrets, records, progress and the report, each at the third attempt"
+
+
+async def test_a_database_that_is_away_for_too_long_is_named(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_DATABASE_AWAY_S", 0.0)
+    fail_uses(monkeypatch, lambda use: use == 4)
+    ended = await scene.finished()
+    assert (ended["status"], ended["error"]["code"]) == ("failed", "internal_error")
+    assert "database was away" in ended["error"]["message"]
 
 
 async def test_one_whose_process_died_is_failed_at_the_next_look(scene: Scene) -> None:

@@ -2,9 +2,14 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import TypeVar
+
+import psycopg
 
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError
@@ -38,6 +43,10 @@ _BATCH = 64
 LEASE_TTL_S = 60.0
 """A regrade whose process is not heard of for so long was interrupted."""
 _HEARTBEAT_S = 10.0
+_DATABASE_AWAY_S = LEASE_TTL_S
+"""A database that is away for longer ends a regrade."""
+_RETRY_S = 0.5
+T = TypeVar("T")
 
 Items = dict[tuple[Split, int], DatasetRow]
 
@@ -74,35 +83,47 @@ async def work_on(services: Services, work: Work) -> None:
         async with beat:
             async with services.background.slots:
                 report = await _regrade(services, work)
-            await _write(services, lambda rows: rows.succeed(lease, report))
+            await _in_database(services, lambda rows: rows.succeed(lease, report))
     except asyncio.CancelledError:
         stopped = JobError(code="interrupted", message="The platform was stopped; order the regrade again.")
-        await _write(services, lambda rows: rows.fail(lease, stopped))
+        async with services.database.transaction() as connection:  # Once: whoever stops us waits.
+            await RegradeRepository(connection).fail(lease, stopped)
         raise
     except CannotRegrade as cannot:
         error = cannot.error
-        await _write(services, lambda rows: rows.fail(lease, error))
+        await _in_database(services, lambda rows: rows.fail(lease, error))
+    except (psycopg.OperationalError, psycopg.InterfaceError):
+        _LOG.exception("regrade %s lost its database", lease.id)
+        away = "The server's database was away for too long; order the regrade again."
+        lost = JobError(code="internal_error", message=away)
+        await _in_database(services, lambda rows: rows.fail(lease, lost))
     except Exception:
         _LOG.exception("regrade %s broke", lease.id)
         broken = JobError(code="internal_error", message="The server had an error while grading again.")
-        await _write(services, lambda rows: rows.fail(lease, broken))
+        await _in_database(services, lambda rows: rows.fail(lease, broken))
 
 
 async def _regrade(services: Services, work: Work) -> RegradeReport:
-    async with services.database.transaction() as connection:
-        stored = await RegradeRepository(connection).rollouts(work.job.id, work.wanted)
-        await RegradeRepository(connection).begin(work.lease, len(stored))
+    async def begin(rows: RegradeRepository) -> list[StoredRollout]:
+        stored = await rows.rollouts(work.job.id, work.wanted)
+        await rows.begin(work.lease, len(stored))
+        return stored
+
+    stored = await _in_database(services, begin)
     if not stored:
         raise CannotRegrade("no_rollouts", "This job has no finished rollouts that match.")
     items = await _items(services, work.job, stored)
     compared: list[list[Regraded]] = []
-    async with open_client(services, work.secrets, idempotency_scope=work.lease.id) as (client, secrets):
+    async with AsyncExitStack() as stack:
+        client, secrets = await _patiently(
+            lambda: stack.enter_async_context(open_client(services, work.secrets, idempotency_scope=work.lease.id))
+        )
         grader = _open_grader(services, work, client, secrets)
         try:
             for batch in _batches(stored):
                 compared += await _grade_batch(services, work, batch, items, grader)
                 done = sum(map(len, compared))
-                await _write(services, lambda rows, done=done: rows.progress(work.lease, done))
+                await _in_database(services, lambda rows, done=done: rows.progress(work.lease, done))
         finally:
             await grader.aclose()
     return compare(compared)
@@ -124,8 +145,7 @@ async def _grade_batch(
     services: Services, work: Work, batch: list[list[StoredRollout]], items: Items, grader: OpenGrader
 ) -> list[list[Regraded]]:
     trace_ids = [rollout.trace_id for group in batch for rollout in group]
-    async with services.database.transaction() as connection:
-        records = await RegradeRepository(connection).records(work.job.id, trace_ids)
+    records = await _in_database(services, lambda rows: rows.records(work.job.id, trace_ids))
 
     async def one(group: list[StoredRollout]) -> list[Regraded]:
         # A job that goes on may take a step back and forget rollouts meanwhile.
@@ -180,8 +200,7 @@ async def _items(services: Services, job: JobRow, stored: Sequence[StoredRollout
         if not wanted:
             continue
         try:
-            rows = rows_of(services.database, services.file_store, job, split, wanted)
-            found = {index: row async for index, row in rows}
+            found = await _patiently(lambda split=split, wanted=wanted: _rows(services, job, split, wanted))
             if len(found) < len(wanted):
                 raise RowsGone(split, "holds fewer rows than the job was trained on")
         except RowsGone as gone:
@@ -190,6 +209,28 @@ async def _items(services: Services, job: JobRow, stored: Sequence[StoredRollout
     return items
 
 
-async def _write(services: Services, change: Callable[[RegradeRepository], Awaitable[None]]) -> None:
-    async with services.database.transaction() as connection:
-        await change(RegradeRepository(connection))
+async def _rows(services: Services, job: JobRow, split: Split, wanted: set[int]) -> dict[int, DatasetRow]:
+    return {index: row async for index, row in rows_of(services.database, services.file_store, job, split, wanted)}
+
+
+async def _in_database(services: Services, use: Callable[[RegradeRepository], Awaitable[T]]) -> T:
+    """`use` in one transaction, patiently. Raises psycopg.Error."""
+
+    async def once() -> T:
+        async with services.database.transaction() as connection:
+            return await use(RegradeRepository(connection))
+
+    return await _patiently(once)
+
+
+async def _patiently(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Tried again while the database is away, which is safe to do. Raises psycopg.Error."""
+    until_s = time.monotonic() + _DATABASE_AWAY_S
+    while True:
+        try:
+            return await attempt()
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            if time.monotonic() >= until_s:
+                raise
+            _LOG.warning("the database is away, trying again: %r", error)
+            await asyncio.sleep(_RETRY_S)

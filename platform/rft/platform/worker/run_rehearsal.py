@@ -5,11 +5,16 @@ import logging
 import time
 from dataclasses import dataclass
 
-from rft.platform.files.repository import FileRepository
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from rft.core.spec import RunSecrets
+from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.lifecycle.heartbeat import Heartbeat
-from rft.platform.lifecycle.lease import RequestedAction
+from rft.platform.lifecycle.lease import LeaseLost, RequestedAction
 from rft.platform.lifecycle.owner import new_owner
 from rft.platform.lifecycle.records import JobError
+from rft.platform.queue.messages import TaskMessage
 from rft.platform.queue.publishing import enqueue_all
 from rft.platform.rehearsals.planning import to_spec
 from rft.platform.rehearsals.reconciling import INTERRUPTED, next_in_line
@@ -38,11 +43,18 @@ async def run_rehearsal(rehearsal_id: str, context: WorkerContext) -> str:
     every_s = min(_LOOK_S, context.settings.heartbeat_s)
     async with Heartbeat(context.database, lease, ttl_s, every_s, asked_at, on_lost=lambda: None) as beat:
         ended = await _Run(context, row, beat).execute()
-    if ended is None:
-        return "lease lost"
-    async with context.database.transaction() as connection:
-        await RehearsalRepository(connection).end(lease, ended)
-        messages = await next_in_line(connection)
+        if ended is None:
+            return "lease lost"
+
+        async def end(connection: AsyncConnection[TupleRow]) -> list[TaskMessage]:
+            await RehearsalRepository(connection).end(lease, ended)
+            return await next_in_line(connection)
+
+        try:
+            messages = await beat.write(end)
+        except LeaseLost:
+            return "lease lost"
+        beat.is_over = True
     await enqueue_all(messages, context.enqueuer)
     return ended.status if ended.error is None else f"{ended.status}: {ended.error.code}"
 
@@ -61,6 +73,8 @@ class _Run:
         try:
             await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
             return work.result() if work.done() else stop.result()
+        except LeaseLost:
+            return None
         except (BadSample, BytesMissing) as error:
             message = f"The file {self.row.training_file} cannot be used: {error}"
             return _failed("invalid_training_file", message, "training_file")
@@ -75,9 +89,12 @@ class _Run:
     async def _rehearse(self) -> Ended:
         row, context = self.row, self.context
         spec = to_spec(row, context.settings)
-        async with context.database.transaction() as connection:
+
+        async def load(connection: AsyncConnection[TupleRow]) -> tuple[RunSecrets, FileRow | None]:
             secrets = await whole_run_secrets(connection, row.secrets, context.secret_box, context.settings)
-            file = await FileRepository(connection).get_kept(row.training_file)
+            return secrets, await FileRepository(connection).get_kept(row.training_file)
+
+        secrets, file = await self.beat.write(load)
         if file is None:
             raise BadSample("it was deleted or has expired")
         tools = [tool.name for tool in spec.tools]
