@@ -1,6 +1,7 @@
 """`/v1/rehearsals`: the very order of a job, checked like one; one rehearsal runs at a time, under a lease."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from copy import deepcopy
@@ -174,11 +175,11 @@ async def test_rows_that_cannot_be_used_are_refused(
 async def test_rows_that_describe_a_tool_the_job_does_not_have_are_refused(
     platform: Platform, order: dict[str, Any]
 ) -> None:
-    (tool,) = order["method"]["reinforcement"]["tools"]
-    tool["name"] = "browse"
-    reply = await platform.http.post("/rehearsals", json=order)
+    row = {"messages": [{"role": "user", "content": "?"}], "tools": [{"name": name} for name in ("search", "browse")]}
+    rows = await upload_bytes(platform.http, json.dumps(row).encode() + b"\n")
+    reply = await platform.http.post("/rehearsals", json={**order, "training_file": rows})
     assert reply.status_code == 400
-    assert "'search' is not among the job's tools (browse)" in reply.json()["error"]["message"]
+    assert "'browse' is not among the job's tools (search)" in reply.json()["error"]["message"]
 
 
 async def test_unknown_rehearsals_and_strangers_are_turned_away(platform: Platform) -> None:

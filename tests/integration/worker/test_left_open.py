@@ -26,7 +26,7 @@ from rft.testing.faults import HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.worker.running import cancel
 from tests.integration.worker.scripted_trainer import Fault, Plan
-from tests.integration.worker.workbench import Workbench
+from tests.integration.worker.workbench import AT_ONCE, Workbench
 from tests.shared.waiting import until
 
 HOST = "/host?key=s3cr3t-of-a-query"
@@ -153,7 +153,7 @@ async def lost_job(bench: Workbench, host: LoopbackEndpoint) -> str:
 
 
 async def reconcile(bench: Workbench) -> None:
-    await reconcile_once(bench.database, reconcile_s=600, enqueuer=bench.enqueued.append)
+    await reconcile_once(bench.database, AT_ONCE, reconcile_s=600, enqueuer=bench.enqueued.append)
 
 
 async def cancelled_and_messages_answered(bench: Workbench, job_id: str) -> None:
