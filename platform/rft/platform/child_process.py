@@ -84,7 +84,7 @@ async def launch(
         process.stdin.write(stdin)
         await process.stdin.drain()
         process.stdin.close()
-    except (BrokenPipeError, ConnectionResetError):
+    except (BrokenPipeError, ConnectionResetError, RuntimeError):  # The last is uvloop's word for a closed pipe.
         pass  # It died before it read: the caller sees its exit status.
     return child
 

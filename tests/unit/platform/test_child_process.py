@@ -1,10 +1,14 @@
 """Child processes: what they may see, how they end, what is shown of their words."""
 
+import asyncio
 import signal
 import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
+import uvloop
 
 from rft.platform.child_process import child_environment, exit_message, launch, log_tail
 from rft.platform.lifecycle.owner import is_alive
@@ -47,6 +51,24 @@ async def test_a_child_that_reads_nothing_is_no_error(tmp_path: Path) -> None:
     child = await launch(["true"], log=tmp_path / "log", stdin=b"x" * 10_000_000)
     assert await child.wait(120)
     assert child.returncode == 0
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_child_that_is_dead_before_it_is_fed_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[[Coroutine[Any, Any, int | None]], int | None]
+) -> None:
+    start: Any = asyncio.create_subprocess_exec
+
+    async def start_and_wait(*command: str, **options: Any) -> asyncio.subprocess.Process:
+        process = await start(*command, **options)
+        await process.wait()
+        return process
+
+    async def launched() -> int | None:
+        return (await launch(["true"], log=tmp_path / "log", stdin=b"x")).returncode
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_and_wait)
+    assert run(launched()) == 0
 
 
 @pytest.mark.parametrize(

@@ -123,9 +123,11 @@ class ServingProcesses:
                 await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True, mode=0o700)
                 spec = self._spec(model, folder)
                 self._own[folder] = await start_process(spec, lease, self.settings, self.database, self.command)
-            except OSError as error:
+            except Exception as error:
                 async with self.database.transaction() as connection:
                     await ServingRepository(connection).give_back(lease)
+                if not isinstance(error, OSError):
+                    raise
                 raise _unavailable(f"its process cannot be started: {error}", "serving_failed", _LATER_S) from error
 
     async def _take(self, folder: Path) -> Lease | None:

@@ -12,6 +12,7 @@ import pytest
 from openai import APIError, AsyncOpenAI, InternalServerError
 
 from rft.core.messages import Message, Role
+from rft.platform.serving import processes
 from rft.platform.serving.giving_way import give_way_to_trainer
 from rft.serving_wire.endpoint_file import read_endpoint
 from rft.serving_wire.lines import write_line
@@ -148,6 +149,24 @@ async def test_a_start_that_another_process_of_the_platform_gave_up_is_made_here
         assert read_endpoint(folder) is None
         connection.execute("update serving_processes set lease_until = now() - interval '1s' where id like %s", (mine,))
         assert await waiting == ANSWER
+
+
+async def test_a_start_that_breaks_leaves_no_lease_behind(
+    platform: ServedPlatform, client: AsyncOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("a bug of ours")
+
+    assert await ask(client) == ANSWER
+    await ended(platform)
+    with psycopg.connect(platform.database_url, autocommit=True) as connection, monkeypatch.context() as patched:
+        await until(lambda: not leased(connection), "the lease is given back")
+        patched.setattr(processes, "start_process", broken)
+        with pytest.raises(InternalServerError) as raised:
+            await ask(client)
+        assert raised.value.status_code == 500
+        assert not leased(connection)
+    assert await ask(client) == ANSWER
 
 
 def leased(connection: psycopg.Connection) -> int:
