@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rft.core.events import EventLine, RolloutDone
+from rft.core.failure import Failure
 from rft.platform.worker.log_line import LoggedRollout, UnreadRollout, read_line
 from rft.run_directory.event_log import CorruptLog
 from tests.shared.train_events import numbered, rollout_done, whole_run
@@ -21,6 +22,11 @@ GRADED, FAILED = (
 
 def of_trainer(line: EventLine) -> bytes:
     return line.model_dump_json().encode() + b"\n"
+
+
+def place_of(name: bytes) -> int:
+    """Where the value of a rollout's field begins in its line."""
+    return of_trainer(GRADED).index(b'"' + name + b'":') + len(name) + 3
 
 
 def rollout_of(raw: bytes) -> LoggedRollout:
@@ -104,6 +110,8 @@ def test_what_is_no_event_is_refused(raw: bytes) -> None:
 )
 @example(at=len(of_trainer(GRADED)) - 2, length=1, put=b"} ")
 @example(at=len(of_trainer(GRADED)) - 2, length=0, put=b"}")
+@example(at=place_of(b"latency_s"), length=3, put=b"NaN")
+@example(at=place_of(b"grading_s"), length=3, put=b"NaN")
 def test_a_damaged_line_is_read_exactly_when_it_is_still_an_event(at: int, length: int, put: bytes) -> None:
     raw = of_trainer(GRADED)[:-1]
     damaged = (raw[:at] + put + raw[at + length :]).replace(b"\n", b" ") + b"\n"
@@ -118,5 +126,7 @@ def test_a_damaged_line_is_read_exactly_when_it_is_still_an_event(at: int, lengt
     assert isinstance(expected.event, RolloutDone)
     read = rollout_of(damaged)
     assert (read.trace_id, read.step) == (expected.event.trace_id, expected.event.key.step)
-    if isfinite(expected.event.duration_s + expected.event.sampling_s + expected.event.tools_s):
+    done = expected.event
+    judged_s = done.outcome.elapsed_s if isinstance(done.outcome, Failure) else done.outcome.latency_s
+    if isfinite(done.duration_s + done.sampling_s + done.tools_s + done.grading_s + judged_s):
         assert RolloutDone.model_validate_json(read.record) == expected.event
