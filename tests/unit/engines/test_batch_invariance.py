@@ -13,7 +13,7 @@ from rft.rollouts.sampler import Sample, SampleRequest
 
 CONTEXT = 1100
 VOCABULARY = 384
-CONVERSATIONS = 20
+EVERYONE = range(8)
 TURNS = 3
 
 
@@ -41,6 +41,12 @@ def llama() -> PreTrainedModel:
 def model(request: pytest.FixtureRequest) -> PreTrainedModel:
     torch.manual_seed(0)
     return request.param()
+
+
+@pytest.fixture(scope="module")
+def alone(model: PreTrainedModel) -> dict[int, list[Sample]]:
+    """Each conversation as it is in an engine of its own."""
+    return {number: sampled(model, [number], threads=1, at_once=False)[number] for number in EVERYONE}
 
 
 async def conversation(engine: SlotEngine, number: int, *, chance: random.Random) -> list[Sample]:
@@ -78,10 +84,7 @@ def sampled(model: PreTrainedModel, numbers: list[int], *, threads: int, at_once
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_conversation_is_the_same_to_the_last_bit_alone_and_in_any_company(
-    model: PreTrainedModel, threads: int
+    model: PreTrainedModel, alone: dict[int, list[Sample]], threads: int
 ) -> None:
-    everyone = list(range(CONVERSATIONS))
-    alone = {number: sampled(model, [number], threads=1, at_once=False)[number] for number in everyone}
-    assert sampled(model, everyone, threads=threads, at_once=True) == alone
-    assert sampled(model, everyone, threads=threads, at_once=True) == alone
-    assert sampled(model, everyone, threads=threads, at_once=False) == alone
+    assert sampled(model, list(EVERYONE), threads=threads, at_once=True) == alone
+    assert sampled(model, list(EVERYONE), threads=threads, at_once=False) == alone
