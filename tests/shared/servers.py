@@ -1,7 +1,9 @@
-"""One embedded Postgres and one embedded Valkey for all tests of a process; an empty database per test; RabbitMQ."""
+"""One embedded Postgres and one embedded Valkey for all tests of a process; an empty database per test; RabbitMQ;
+a port that nobody listens on."""
 
 import asyncio
 import itertools
+import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -111,3 +113,11 @@ async def rabbitmq(tmp_path: Path) -> AsyncIterator[RabbitMq]:
     await server.start()
     yield server
     await server.stop()
+
+
+@pytest.fixture
+def refused_port() -> Iterator[int]:
+    """A port where nobody listens, and nobody can as long as the test runs."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]

@@ -1,7 +1,7 @@
 """The API on a real socket with a real database, and the official SDK as its only caller."""
 
-import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +25,25 @@ def base_model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def api(migrated_url: str, tmp_path: Path, base_model: Path) -> AsyncIterator[Api]:
-    """The API, served by uvicorn."""
+def probe_timeout_s() -> float:
+    """How long an endpoint is waited for when a job is ordered."""
+    return 20.0
+
+
+@asynccontextmanager
+async def served_api(
+    database_url: str, folder: Path, base_model: Path, probe_timeout_s: float = 20.0
+) -> AsyncGenerator[Api]:
+    """The API over that database, served by uvicorn; what it keeps itself lies in `folder`."""
     settings = Settings.model_validate(
         {
-            "home": tmp_path / "home",
-            "DATABASE_URL": migrated_url,
-            "base_models": {"tiny": str(base_model), "lab/tiny": str(base_model), "lost": str(tmp_path / "nowhere")},
-            "probe_timeout_s": 20.0,
+            "home": folder / "home",
+            "DATABASE_URL": database_url,
+            "base_models": {"tiny": str(base_model), "lab/tiny": str(base_model), "lost": str(folder / "nowhere")},
+            "probe_timeout_s": probe_timeout_s,
         }
     )
-    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
         key = await create_key(connection, "tests")
     messages = ReceivedMessages()
     with Served(settings, messages) as port:
@@ -43,9 +51,21 @@ async def api(migrated_url: str, tmp_path: Path, base_model: Path) -> AsyncItera
 
 
 @pytest.fixture
+async def api(migrated_url: str, tmp_path: Path, base_model: Path, probe_timeout_s: float) -> AsyncIterator[Api]:
+    """One for each test."""
+    async with served_api(migrated_url, tmp_path, base_model, probe_timeout_s) as served:
+        yield served
+
+
+def client_of(api: Api) -> AsyncOpenAI:
+    """The official SDK, to be closed."""
+    return AsyncOpenAI(base_url=f"{api.url}/v1", api_key=api.key, max_retries=0)
+
+
+@pytest.fixture
 async def client(api: Api) -> AsyncIterator[AsyncOpenAI]:
     """The official SDK."""
-    async with AsyncOpenAI(base_url=f"{api.url}/v1", api_key=api.key, max_retries=0) as sdk:
+    async with client_of(api) as sdk:
         yield sdk
 
 
@@ -57,11 +77,9 @@ async def customer() -> AsyncIterator[LoopbackEndpoint]:
 
 
 @pytest.fixture
-def refused_url() -> Iterator[str]:
-    """A port of this machine where nobody listens, and nobody can as long as the test runs."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{held.getsockname()[1]}/"
+def refused_url(refused_port: int) -> str:
+    """An address of this machine where nobody listens."""
+    return f"http://127.0.0.1:{refused_port}/"
 
 
 @pytest.fixture
@@ -73,6 +91,11 @@ async def training_file(client: AsyncOpenAI) -> str:
 @pytest.fixture
 def order(training_file: str, customer: LoopbackEndpoint) -> dict[str, Any]:
     """Arguments of `jobs.create` that pass every check."""
+    return order_of(training_file, customer.tool_url, customer.grader_url)
+
+
+def order_of(training_file: str, tool_url: str, grader_url: str) -> dict[str, Any]:
+    """Such arguments for that file and these endpoints."""
     return {
         "model": "tiny",
         "training_file": training_file,
@@ -82,13 +105,13 @@ def order(training_file: str, customer: LoopbackEndpoint) -> dict[str, Any]:
                 "grader": {
                     "type": "endpoint",
                     "name": "judge",
-                    "url": customer.grader_url,
+                    "url": grader_url,
                     "headers": {"Authorization": "Bearer grader-secret"},
                     "rate_limit": 50,
                 },
                 "tools": [
-                    {"name": "search", "server_url": customer.tool_url, "headers": {"X-Key": "tool-secret"}},
-                    {"name": "cat", "server_url": customer.tool_url, "our_note": "kept"},
+                    {"name": "search", "server_url": tool_url, "headers": {"X-Key": "tool-secret"}},
+                    {"name": "cat", "server_url": tool_url, "our_note": "kept"},
                 ],
                 "max_episode_steps": 10,
                 "hyperparameters": {"batch_size": 4, "compute_multiplier": 0.5, "future_knob": 3},

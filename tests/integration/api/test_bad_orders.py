@@ -1,15 +1,18 @@
 """Orders that must be refused, each with the class, code and parameter that says why."""
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from copy import deepcopy
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from openai import AsyncOpenAI, BadRequestError
 
 from rft.testing.loopback import LoopbackEndpoint
-from tests.shared.running_api import Api, collect
+from tests.integration.api.conftest import client_of, order_of, served_api
+from tests.shared.emptied_database import EmptiedDatabase
+from tests.shared.running_api import Api, collect, upload
 
 Path = tuple[str | int, ...]
 _R: Path = ("method", "reinforcement")
@@ -156,20 +159,34 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], Path, str, str]] = [
 ]
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def refusing(
+    emptied_database: EmptiedDatabase, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[Api, dict[str, Any]]]:
+    """One API for all orders that are refused, and an order that would not be."""
+    folder = tmp_path_factory.mktemp("refusing")
+    (folder / "tiny").mkdir()
+    with emptied_database.lend() as database_url:
+        async with served_api(database_url, folder, folder / "tiny") as api, client_of(api) as client:
+            yield api, order_of((await upload(client)).id, "http://127.0.0.1:9/tool", "http://127.0.0.1:9/grade")
+
+
 @pytest.mark.parametrize(
     ("change", "param", "code", "message"), CASES, ids=[f"{dotted(case[1])}-{n}" for n, case in enumerate(CASES)]
 )
 async def test_a_bad_order_is_refused_with_its_parameter(
-    client: AsyncOpenAI,
-    order: dict[str, Any],
+    refusing: tuple[Api, dict[str, Any]],
     change: Callable[[dict[str, Any]], None],
     param: Path,
     code: str,
     message: str,
 ) -> None:
+    api, order = refusing[0], deepcopy(refusing[1])
     change(order)
-    with pytest.raises(BadRequestError) as raised:
-        await client.post("/fine_tuning/jobs", body=order, cast_to=object)
+    async with client_of(api) as client:
+        with pytest.raises(BadRequestError) as raised:
+            await client.post("/fine_tuning/jobs", body=order, cast_to=object)
+        assert await collect(client.fine_tuning.jobs.list()) == []
     error = raised.value
     assert (error.param, error.code, error.type) == (dotted(param), code, "invalid_request_error")
     assert message in error.message

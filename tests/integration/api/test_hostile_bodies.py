@@ -97,9 +97,8 @@ async def test_nothing_breaks_the_server(api: Api, order: dict[str, Any], place:
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 async def test_what_json_has_no_number_for_is_refused_where_it_lies(
-    api: Api, order: dict[str, Any], place: str, number: str
+    api: Api, order: dict[str, Any], place: str
 ) -> None:
     path, field = PLACES[place]
     body = good_bodies(order)[path]
@@ -107,9 +106,10 @@ async def test_what_json_has_no_number_for_is_refused_where_it_lies(
     async with httpx.AsyncClient(base_url=f"{api.url}/v1", headers=headers, timeout=60) as client:
         if place == "a change of a tool":
             path = f"/tools/{(await client.post('/tools', json=body)).json()['id']}"
-        for value, suffix in ((number, ""), (f'{{"deep": [1, {number}]}}', ".deep[1]")):
-            reply = await client.post(path, content=with_field(body, field, value))
-            assert (reply.status_code, reply.json()["error"]["param"]) == (400, f"{field}{suffix}")
+        for number in ("NaN", "Infinity", "-Infinity", "1e999"):
+            for value, suffix in ((number, ""), (f'{{"deep": [1, {number}]}}', ".deep[1]")):
+                reply = await client.post(path, content=with_field(body, field, value))
+                assert (reply.status_code, reply.json()["error"]["param"]) == (400, f"{field}{suffix}"), value
 
 
 GRADER = "method.reinforcement.grader"
