@@ -33,7 +33,7 @@ from tests.shared.running_api import EXACT
 EXAMPLES = int(os.environ.get("RFT_OPENAPI_EXAMPLES", "0"))
 GENERATION = {
     "deterministic": True,
-    "max-examples": EXAMPLES or 6,
+    "max-examples": EXAMPLES or 3,
     "database": "none",
     "with-security-parameters": False,
 }
