@@ -162,6 +162,7 @@ def outcomes(ended: list[Rollout]) -> Counter[str]:
     return Counter(rollout.trace_id for rollout in ended)
 
 
+@pytest.mark.parametrize("queue", ["own_valkey"], indirect=True)
 async def test_rollouts_of_real_workers_survive_one_that_is_killed_in_mid_burst(
     place: Place, start_worker: Callable[[], WorkerProcess], queue: Queue, tmp_path: Path
 ) -> None:

@@ -32,31 +32,24 @@ async def succeeded(bench: Workbench, job_id: str) -> None:
     await bench.assert_every_step_once(job_id, steps=3)
 
 
-async def test_a_job_goes_from_upload_to_success(bench: Workbench, start_worker: Start, enqueuer: Enqueuer) -> None:
-    worker = start_worker()
-    job_id = await bench.new_job()
-    enqueuer(TaskMessage(VALIDATE_JOB, job_id))
-    await succeeded(bench, job_id)
-    assert worker.stop(PATIENCE_S) == 0
-
-
 @pytest.mark.usefixtures("reconciler")
-async def test_worker_and_queue_are_lost_in_mid_job(
+async def test_a_job_goes_from_upload_to_success_though_worker_and_queue_are_lost_in_its_middle(
     bench: Workbench, start_worker: Start, enqueuer: Enqueuer, rabbitmq: RabbitMq
 ) -> None:
     """The job goes on once both are back: the message that was taken is not what holds it."""
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
     worker = start_worker()
-    job_id = await bench.queued_job()
-    enqueuer(TaskMessage(RUN_JOB, job_id))
+    job_id = await bench.new_job()
+    enqueuer(TaskMessage(VALIDATE_JOB, job_id))
     await until((bench.control / "hanging").exists, "the trainer to hang")
     worker.kill()
     await rabbitmq.stop()
     await rabbitmq.start()
-    start_worker()
+    other = start_worker()
     await succeeded(bench, job_id)
     assert len(bench.launches) == 2
     assert "The worker fell silent" in "\n".join(await bench.messages(job_id))
+    assert other.stop(PATIENCE_S) == 0
 
 
 async def test_a_queue_that_restarts_is_found_again_by_a_waiting_worker(
