@@ -271,10 +271,12 @@ def test_a_random_policy_learns_what_the_grader_wants(
     validation = [step.valid.reward_mean for step in steps if step.valid is not None]
     assert validation[0] is not None
     assert (validation[-1] or 0.0) > validation[0] + 0.2
-    for step in steps[1:]:
-        assert step.optimization is not None
-        gap = step.optimization.sampling_logp_difference
-        assert gap is None or gap < 1e-5
+    updates = [step.optimization for step in steps[1:]]
+    assert None not in updates
+    gaps = [update.sampling_logp_difference for update in updates if update is not None]
+    told = [gap for gap in gaps if gap is not None]
+    assert told
+    assert max(told) < 1e-5
 
 
 def test_a_grader_that_answers_nan_fails_the_run_by_name_and_trains_on_nothing(

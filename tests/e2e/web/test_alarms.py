@@ -2,13 +2,13 @@
 
 import re
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
 from rft.core.events import HoldBegan, RunEnded
 from rft.core.failure import Stage
 from tests.e2e.web.run_records import events, step_events
 from tests.e2e.web.seeded_platform import Platform
-from tests.e2e.web.watched_page import sign_in
+from tests.e2e.web.watched_page import PageProblems, sign_in
 from tests.shared.waiting import until
 
 RECORDING = """
@@ -87,15 +87,25 @@ async def test_the_browser_tells_of_a_hold_and_of_the_end_to_who_asked(platform:
     assert ended.lower().startswith("watched: succeeded | ft:starter")
 
 
-async def test_nobody_is_told_who_did_not_ask(platform: Platform, page: Page) -> None:
+async def test_nobody_is_told_who_did_not_ask(
+    platform: Platform, page: Page, browser: Browser, page_problems: PageProblems
+) -> None:
     await page.add_init_script(RECORDING)
     job = await platform.new_job(suffix="quiet")
     await job.start()
     await job.write(events(job.shape, until_step=1, is_ended=False))
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
     await expect(page.get_by_role("button", name="Notify me")).to_be_visible()
-    await job.write([*step_events(job.shape, 2), RunEnded(outcome="succeeded", best_step=2)])
-    await expect(page.locator(".badge").first).to_have_text("succeeded")
+    async with await browser.new_context() as elsewhere:
+        await page_problems.attach(elsewhere)
+        other = await elsewhere.new_page()
+        await other.add_init_script(RECORDING)
+        await sign_in(other, platform.url, platform.key, f"/jobs/{job.id}")
+        await other.get_by_role("button", name="Notify me").click()
+        await expect(other.get_by_role("button", name="Notifying")).to_be_visible()
+        await job.write([*step_events(job.shape, 2), RunEnded(outcome="succeeded", best_step=2)])
+        await expect(page.locator(".badge").first).to_have_text("succeeded")
+        await until(lambda: are_told(other, 1), "who asked is told")
     assert await page.evaluate("told") == []
 
 

@@ -143,7 +143,7 @@ async def test_a_reply_that_is_cancelled_otherwise_is_cancelled(
 
 
 async def test_a_reply_that_is_over_before_anybody_looks_costs_no_task(
-    migrated_url: str, connection: psycopg.AsyncConnection[Any]
+    migrated_url: str, connection: psycopg.AsyncConnection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def few() -> AsyncGenerator[int]:
         for number in range(3):
@@ -151,9 +151,10 @@ async def test_a_reply_that_is_over_before_anybody_looks_costs_no_task(
             yield number
 
     credential = Credential(id_of(await create_key(connection, "living")) or "")
-    monitor = AdmissionMonitor(Database(migrated_url), check_s=CHECK_S)  # Its pool is not open: asking it would raise.
+    monitor = AdmissionMonitor(Database(migrated_url), check_s=CHECK_S)  # Its pool is not open: asking it is told.
     before = asyncio.all_tasks()
     for _ in range(3):
         assert [number async for number in monitor.while_admitted(credential, few())] == [0, 1, 2]
     await asyncio.sleep(3 * CHECK_S)
     assert asyncio.all_tasks() == before
+    assert "who may go on watching" not in caplog.text

@@ -95,7 +95,9 @@ async def test_a_rate_limit_is_kept_at_the_server(make_bench: MakeBench) -> None
     endpoint = bench.endpoint(rate_limit=50.0)
     began_s = asyncio.get_running_loop().time()
     await asyncio.gather(*(bench.post(endpoint, call_id=f"call_{n}") for n in range(20)))
-    for number, call in enumerate(bench.server.endpoint.calls):
+    calls = bench.server.endpoint.calls
+    assert len(calls) == 20
+    for number, call in enumerate(calls):
         assert call.at_s - began_s >= number / 50.0 - 0.001, "one in a fiftieth of a second"
 
 

@@ -5,6 +5,7 @@ import socket
 from collections import Counter
 
 import pytest
+from standardwebhooks import Webhook
 
 from rft.core.failure import FailureCode
 from rft.core.graders import EndpointGrader, MultiGrader, StringCheckGrader
@@ -13,6 +14,7 @@ from rft.core.spec import Budgets, RetryBudget, RunSecrets
 from rft.egress.signing import new_secret
 from rft.rollouts.rehearsal_advice import assumptions
 from rft.rollouts.rehearsal_report import RehearsalReport
+from rft.testing.endpoint import GRADER_PATH, TOOL_PATH
 from rft.testing.faults import BrokenRollouts, Fault, FaultKind, FaultPlan, HttpAnswer, ReceivedCall, Saturation
 from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.arguments import ArgumentChecker
@@ -89,10 +91,14 @@ async def test_secrets_are_sent_and_never_told() -> None:
 
 async def test_calls_are_signed_when_the_platform_signs() -> None:
     customer = Customer()
-    secrets = SECRETS.model_copy(update={"signing_secrets": (new_secret(bytes(32)),)})
+    secret = new_secret(bytes(32))
+    secrets = SECRETS.model_copy(update={"signing_secrets": (secret,)})
     async with LoopbackEndpoint(customer) as served:
         await spec(served, rows_per_step=2).play(rows(2), secrets)
-    assert all("webhook-signature" in call.headers for call in customer.calls)
+    signed = [call for call in customer.calls if call.body]
+    assert {call.path for call in signed} == {TOOL_PATH, GRADER_PATH}
+    for call in signed:
+        Webhook(secret).verify(call.body, dict(call.headers))
 
 
 async def test_a_saturating_endpoint_is_told_by_its_errors_and_its_capacity() -> None:
