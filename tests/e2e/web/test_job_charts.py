@@ -47,6 +47,19 @@ DRAWINGS = """
 ))
 """
 
+TWO_FRAMES = "() => new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown)))"
+
+
+async def drawings_at_rest(page: Page) -> dict[str, int]:
+    """How often each chart was drawn, by its title, once nothing has been drawn for ten frames."""
+    seen, looks = await page.evaluate(DRAWINGS), 0
+    while looks < 5:
+        await page.evaluate(TWO_FRAMES)
+        now = await page.evaluate(DRAWINGS)
+        looks = looks + 1 if now == seen else 0
+        seen = now
+    return seen
+
 
 async def test_each_chart_is_drawn_once_while_a_page_opens(platform: Platform, page: Page) -> None:
     """Curves come last: the chart of rewards is drawn anew for checkpoints and markers that come later."""
@@ -65,7 +78,7 @@ async def test_each_chart_is_drawn_once_while_a_page_opens(platform: Platform, p
 
     async def hold(route: Route) -> None:
         await told.wait()
-        await page.wait_for_timeout(500)  # for their drawing
+        await drawings_at_rest(page)
         await route.continue_()
 
     page.on("requestfinished", note)
@@ -73,9 +86,8 @@ async def test_each_chart_is_drawn_once_while_a_page_opens(platform: Platform, p
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
     await expect(page.locator(".chart-canvas canvas")).to_have_count(5)
     await expect(page.locator("table.rollouts tbody tr").first).to_be_visible()
-    await page.wait_for_timeout(1_000)  # for what is drawn needlessly
+    drawings = await drawings_at_rest(page)
     page.remove_listener("requestfinished", note)
-    drawings = await page.evaluate(DRAWINGS)
     assert set(drawings.values()) == {1}, drawings
 
 
@@ -193,8 +205,7 @@ async def test_a_chart_out_of_sight_rests_and_shows_what_the_others_do_once_it_i
     canvas = below.locator(".chart-canvas canvas")
     await expect(canvas).to_be_attached()
     await page.evaluate("scrollTo(0, 0)")
-    await page.wait_for_timeout(500)  # for what opening draws
-    before = await page.evaluate(DRAWINGS)
+    before = await drawings_at_rest(page)
 
     over = await reward.locator(".u-over").bounding_box()
     assert over is not None

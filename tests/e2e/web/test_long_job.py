@@ -61,9 +61,9 @@ async def test_a_long_series_is_downsampled_and_zooming_brings_the_rest(platform
     assert over is not None
     for part in (0.25, 0.75):
         await page.mouse.move(over["x"] + over["width"] * part, middle)
-        await expect(legend).to_have_text(re.compile(r"^step \d+$"))
-        told = int((await legend.inner_text()).removeprefix("step "))
-        assert abs(told - (from_step + (to_step - from_step) * part)) <= 2
+        pointed_at = from_step + (to_step - from_step) * part
+        near = [step for step in range(from_step, to_step + 1) if abs(step - pointed_at) <= 2]
+        await expect(legend).to_have_text(re.compile(rf"^step ({'|'.join(map(str, near))})$"))
 
     # Shift and an arrow key take the part that is looked at a quarter of it on, in all charts.
     on = round((to_step - from_step) / 4)

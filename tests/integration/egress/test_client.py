@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import json
-import socket
 import ssl
 import zlib
 from pathlib import Path
@@ -218,12 +217,6 @@ async def test_plain_http_on_a_tls_port_is_no_answer(tmp_path: Path) -> None:
     assert outcome.code in (FailureCode.CONNECTION_RESET, FailureCode.INVALID_REPLY)
 
 
-def unused_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 @pytest.mark.parametrize("status", [200, 204, 401, 403, 405, 500, 501])
 @pytest.mark.parametrize("headers", [{}, {"allow": "POST"}, {"Allow": "GET, post,HEAD"}, {"allow": " "}])
 async def test_the_probe_takes_any_answer_for_a_sign_of_life(status: int, headers: dict[str, str]) -> None:
@@ -256,8 +249,8 @@ async def test_the_probe_sets_nothing_in_motion() -> None:
     assert "idempotency-key" not in call.headers
 
 
-async def test_the_probe_says_why_nobody_is_there() -> None:
-    url = f"http://127.0.0.1:{unused_port()}/tool?key=secret-in-query"
+async def test_the_probe_says_why_nobody_is_there(refused_port: int) -> None:
+    url = f"http://127.0.0.1:{refused_port}/tool?key=secret-in-query"
     failure = await probe(url, timeout_s=60.0)
     assert isinstance(failure, Failure)
     assert failure.code is FailureCode.CONNECT_ERROR

@@ -18,6 +18,7 @@ from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.contract import read_reply
+from tests.shared.free_port import free_port
 from tests.shared.waiting import PATIENCE_S
 
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "echo", "arguments": '{"text": "hi"}'}
@@ -42,9 +43,7 @@ async def test_calls_wait_out_an_outage_and_all_succeed() -> None:
         if change.state is BreakerState.OPEN:
             is_open.set()
 
-    server = LoopbackEndpoint(ScriptedEndpoint(TOOLS))
-    async with server:
-        pass  # only to learn a free port
+    server = LoopbackEndpoint(ScriptedEndpoint(TOOLS), port=free_port())
     limits = Limits.adaptive(64, breaker=FAST, on_change=on_change)
     async with EndpointClient(HttpClient(), limits=limits, retry=BUDGET, on_attempt=records.append) as client:
         calls = asyncio.gather(*(post(client, server.tool_url, number) for number in range(40)))
@@ -88,9 +87,7 @@ async def test_one_refusal_with_retry_after_keeps_all_calls_away() -> None:
 
 async def test_an_endpoint_that_stays_away_is_given_up_with_its_last_failure() -> None:
     settings = BreakerSettings(failures_in_a_row=5, first_pause_s=0.01, max_pause_s=0.02, max_open_s=0.2)
-    server = LoopbackEndpoint(ScriptedEndpoint(TOOLS))
-    async with server:
-        pass  # only to learn a free port
+    server = LoopbackEndpoint(ScriptedEndpoint(TOOLS), port=free_port())
     limits = Limits.adaptive(64, breaker=settings)
     async with EndpointClient(HttpClient(), limits=limits, retry=BUDGET) as client:
         calls = asyncio.gather(*(post(client, server.tool_url, number) for number in range(20)))
@@ -106,9 +103,7 @@ async def test_an_endpoint_that_stays_away_is_given_up_with_its_last_failure() -
 
 async def test_it_is_called_again_when_it_comes_back_after_all_hope_was_lost() -> None:
     settings = BreakerSettings(failures_in_a_row=3, first_pause_s=0.01, max_pause_s=0.02, max_open_s=0.05)
-    server = LoopbackEndpoint(ScriptedEndpoint(TOOLS))
-    async with server:
-        pass  # only to learn a free port
+    server = LoopbackEndpoint(ScriptedEndpoint(TOOLS), port=free_port())
     back = asyncio.Event()
 
     def on_change(change: BreakerChange) -> None:

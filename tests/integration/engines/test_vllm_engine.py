@@ -18,6 +18,7 @@ from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
 from rft.testing.vllm_server import BASE, COMPLETIONS, SLEEP, WAKE_UP, ScriptedVllm
 from rft.vllm_server.release import VERSION
+from tests.shared.free_port import free_port
 from tests.shared.waiting import until
 
 STOP = 5
@@ -176,7 +177,7 @@ async def test_requests_beyond_a_servers_places_wait_in_a_queue_that_costs_no_ro
 async def test_turns_of_a_server_that_dies_are_sampled_again_on_another(tmp_path: Path) -> None:
     servers = [scripted(latency_s=0.02), scripted(latency_s=0.02)]
     async with LoopbackEndpoint(servers[1]) as staying:
-        dying = await LoopbackEndpoint(servers[0]).__aenter__()
+        dying = await LoopbackEndpoint(servers[0], port=free_port()).__aenter__()
         engine = engine_over([dying.base_url, staying.base_url], tmp_path)
         await engine.publish(1, adapter(tmp_path / "c1"))
 
@@ -318,7 +319,7 @@ async def test_servers_sleep_while_somebody_else_has_their_gpus(tmp_path: Path) 
 
 async def test_a_server_that_dies_asleep_is_started_again_once_its_gpu_is_free(tmp_path: Path) -> None:
     starts: list[str] = []
-    dying = await LoopbackEndpoint(scripted()).__aenter__()
+    dying = await LoopbackEndpoint(scripted(), port=free_port()).__aenter__()
     engine = VllmEngine(
         [ServerAddress(dying.base_url, lambda: starts.append("asked for"))],
         AdapterFolder(tmp_path / "adapters", run="job", launch="1"),

@@ -25,6 +25,7 @@ from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.app import create_app
 from rft.tool_gateway.remote import RemoteToolGateway
 from rft.tool_gateway.service_wire import ToolJob
+from tests.shared.free_port import free_port
 from tests.shared.running_service import RunningService
 
 ECHO = ToolSchema(name="echo", parameters={"type": "object", "properties": {"text": {"type": "string"}}})
@@ -75,15 +76,15 @@ class Town:
         self.server = LoopbackEndpoint(self.endpoint)
         self.http = HttpClient()
 
-    def service(self, *, port: int = 0, max_calls_in_flight: int = 64, has_adaptive_limits: bool = False,
+    def service(self, *, port: int | None = None, max_calls_in_flight: int = 64, has_adaptive_limits: bool = False,
                 token: str | None = TOKEN) -> RunningService:  # fmt: skip
-        """A service that is not started yet."""
+        """A service that is not started yet; nobody takes its port while it is stopped."""
         settings = ServiceSettings(
             gateway_token=None if token is None else SecretStr(token),
             max_calls_in_flight=max_calls_in_flight,
             has_adaptive_limits=has_adaptive_limits,
         )
-        return RunningService(create_app(settings), port=port)
+        return RunningService(create_app(settings), port=free_port() if port is None else port)
 
     def run(self, service: RunningService) -> RunningService:
         """Started, and stopped with the test."""

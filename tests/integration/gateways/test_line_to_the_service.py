@@ -18,6 +18,7 @@ from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.contract import to_wire
 from rft.tool_gateway.remote import RemoteToolGateway
 from tests.integration.gateways.conftest import CALLBACK_PATH, ECHO, ITEM, TOKEN, Town
+from tests.shared.free_port import free_port
 from tests.shared.running_service import RunningService
 from tests.shared.waiting import until
 
@@ -112,26 +113,25 @@ async def test_a_call_that_may_not_be_repeated_waits_for_the_job_to_be_told(town
 
 
 async def test_a_service_that_is_down_is_the_platforms_fault(town: Town) -> None:
-    with town.service() as gone:
-        pass
-    trainer = await town.trainer(gone.url, retries=RetryBudget(max_retries=2, first_wait_s=0.001))
+    gone = f"http://127.0.0.1:{free_port()}"
+    trainer = await town.trainer(gone, retries=RetryBudget(max_retries=2, first_wait_s=0.001))
     result = await trainer.call()
     assert result.output is None
     assert result.failure is not None
     assert (result.failure.stage, result.failure.code) == (Stage.PLATFORM, FailureCode.INTERNAL_ERROR)
     assert result.failure.fault is Blame.PLATFORM
-    assert f"tool gateway service at {gone.url} could not be reached" in result.failure.message
+    assert f"tool gateway service at {gone} could not be reached" in result.failure.message
     assert not town.endpoint.calls
 
 
 async def test_a_service_that_comes_up_late_is_waited_for(town: Town) -> None:
-    with town.service() as gone:
-        pass
-    trainer = await town.trainer(gone.url, retries=RetryBudget(max_retries=200, first_wait_s=0.1, max_wait_s=0.1))
+    port = free_port()
+    retries = RetryBudget(max_retries=200, first_wait_s=0.1, max_wait_s=0.1)
+    trainer = await town.trainer(f"http://127.0.0.1:{port}", retries=retries)
     call = asyncio.create_task(trainer.call())
     done, _ = await asyncio.wait([call], timeout=0.3)
     assert not done
-    town.run(town.service(port=gone.port))
+    town.run(town.service(port=port))
     assert (await call).output == "hi"
 
 

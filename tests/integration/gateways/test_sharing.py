@@ -10,6 +10,7 @@ from rft.egress.limits import BreakerChange
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.gateways.conftest import Town
+from tests.shared.free_port import free_port
 from tests.shared.waiting import until
 
 
@@ -55,10 +56,7 @@ async def test_a_jobs_own_cap_holds_until_the_job_is_done(town: Town) -> None:
 
 
 async def test_an_outage_is_told_to_all_jobs_on_the_endpoint_and_its_end_too(town: Town) -> None:
-    down = LoopbackEndpoint(town.endpoint)
-    async with down:
-        pass
-    town.server = down
+    town.server = down = LoopbackEndpoint(town.endpoint, port=free_port())
     service = town.run(town.service(has_adaptive_limits=True))
     retry = RetryBudget(max_retries=9, first_wait_s=0.001)
     first = await town.trainer(service.url, retry=retry)
@@ -81,9 +79,7 @@ def is_over(changes: list[BreakerChange]) -> bool:
 
 
 async def test_a_job_hears_nothing_of_endpoints_that_are_not_its_own(town: Town) -> None:
-    gone = LoopbackEndpoint(ScriptedEndpoint())
-    async with gone:
-        pass
+    gone = LoopbackEndpoint(ScriptedEndpoint(), port=free_port())
     service = town.run(town.service(has_adaptive_limits=True))
     healthy = await town.trainer(service.url)
     assert (await healthy.call()).output == "hi"

@@ -183,7 +183,7 @@ BUSY = "import os\nos.sched_setaffinity(0, {%d})\nprint(flush=True)\nwhile True:
 COMPUTES = """
 import time
 def grade(sample, item):
-    until = time.process_time() + 0.4
+    until = time.process_time() + %s
     while time.process_time() < until: pass
     return 0.5
 """
@@ -192,7 +192,7 @@ def grade(sample, item):
 async def test_a_machine_that_is_busy_costs_no_answer_its_score() -> None:
     before = children()
     [processor, *_] = psutil.Process().cpu_affinity()
-    async with opened(COMPUTES, timeout_s=1.0) as grader, AsyncExitStack() as stack:
+    async with opened(COMPUTES % 0.4, timeout_s=1.0) as grader, AsyncExitStack() as stack:
         await judged(grader)
         [sandbox] = children(recursive=False) - before
         sandbox.cpu_affinity([processor])
@@ -214,12 +214,13 @@ async def test_a_machine_that_is_busy_costs_no_answer_its_score() -> None:
 
 async def test_a_grade_that_is_stopped_from_outside_has_all_its_time_when_it_goes_on() -> None:
     before = children()
-    async with opened(COMPUTES, timeout_s=1.0) as grader:
+    # So long that no busy machine finds it over before it is stopped.
+    async with opened(COMPUTES % 2, timeout_s=4.0) as grader:
         await judged(grader)
         judging = asyncio.ensure_future(judged(grader))
         process = await grade_process(before)
         process.suspend()
-        await asyncio.sleep(2.0)
+        await asyncio.sleep(4.0)
         process.resume()
         grade = await judging
     assert isinstance(grade, Grade), grade

@@ -13,6 +13,7 @@ from rft.egress.endpoint import Endpoint
 from rft.egress.limiter import Limiter
 from rft.egress.limits import Limits
 from rft.egress.window import FixedWindow
+from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
 
 
 async def settle() -> None:
@@ -96,19 +97,22 @@ async def test_with_fewer_places_than_jobs_each_job_has_its_turn(limit: int) -> 
     assert min(served[owner] for owner in "abcde") > 80, served
 
 
-async def test_calls_start_no_faster_than_the_rate() -> None:
-    limiter, started = Limiter(FixedWindow(100), rate_limit=100.0), list[float]()
-    loop = asyncio.get_running_loop()
+def test_calls_start_no_faster_than_the_rate() -> None:
+    started = list[float]()
 
-    async def call() -> None:
-        await limiter.enter()
-        started.append(loop.time())
-        limiter.leave()
+    async def calls() -> None:
+        limiter = Limiter(FixedWindow(100), rate_limit=100.0, now=virtual_clock)
 
-    await asyncio.gather(*(call() for _ in range(12)))
+        async def call() -> None:
+            await limiter.enter()
+            started.append(virtual_clock())
+            limiter.leave()
+
+        await asyncio.gather(*(call() for _ in range(12)))
+
+    run_in_virtual_time(calls())
     gaps = [later - earlier for earlier, later in pairwise(started)]
-    assert started[-1] - started[0] >= 0.11 - 0.001
-    assert min(gaps) > 0.008
+    assert gaps == [pytest.approx(0.01)] * 11
 
 
 async def test_the_strictest_of_several_owners_caps_holds() -> None:

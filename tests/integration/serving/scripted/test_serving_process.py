@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +37,11 @@ async def test_a_killed_process_is_an_error_in_the_stream_and_the_next_request_w
 
 
 async def test_a_file_of_a_process_from_before_a_restart_leads_nowhere_though_its_number_is_taken(
-    platform: ServedPlatform, client: AsyncOpenAI
+    platform: ServedPlatform, client: AsyncOpenAI, refused_port: int
 ) -> None:
     assert await ask(client) == ANSWER
     folder = await ended(platform)
-    stale = ServingEndpoint(port=closed_port(), token="t", pid=os.getpid())
+    stale = ServingEndpoint(port=refused_port, token="t", pid=os.getpid())
     (folder / "endpoint.json").write_text(stale.model_dump_json())
     assert await ask(client) == ANSWER
     assert read_endpoint(folder) != stale
@@ -54,12 +53,6 @@ async def ended(platform: ServedPlatform) -> Path:
     os.kill(pid(platform), signal.SIGTERM)
     await until(lambda: serving_pid(platform) is None, "it ends")
     return folder
-
-
-def closed_port() -> int:
-    """Where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 async def test_a_client_that_hangs_up_frees_its_place(client: AsyncOpenAI) -> None:

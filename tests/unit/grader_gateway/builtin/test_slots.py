@@ -15,13 +15,15 @@ class Queue:
     def __init__(self, slots: FairSlots) -> None:
         self.slots, self.begun = slots, list[str]()
         self._ends: dict[str, threading.Event] = {}
+        self._waiting = set[str]()
+        """Who has had to wait at least once."""
         self._threads = list[threading.Thread]()
 
     def want(self, name: str, share: SlotShare) -> None:
         self._ends[name] = threading.Event()
         self._threads.append(threading.Thread(target=self._hold, args=(name, share), daemon=True))
         self._threads[-1].start()
-        time.sleep(0.02)  # so that they come in this order
+        assert soon(lambda: name in self.begun or name in self._waiting), "they come in this order"
 
     def end(self, name: str) -> None:
         self._ends[name].set()
@@ -33,7 +35,11 @@ class Queue:
             thread.join(5)
 
     def _hold(self, name: str, share: SlotShare) -> None:
-        with self.slots.slot(share, is_given_up=self._ends[name].is_set) as is_had:
+        def is_given_up() -> bool:
+            self._waiting.add(name)
+            return self._ends[name].is_set()
+
+        with self.slots.slot(share, is_given_up=is_given_up) as is_had:
             if is_had:
                 self.begun.append(name)
                 self._ends[name].wait()
