@@ -27,11 +27,15 @@ CODES = (FailureCode.TIMEOUT, FailureCode.SERVER_ERROR, FailureCode.SAMPLER_ERRO
 
 
 def rollouts_of(job_id: str, seed: int = 1) -> list[RolloutDone]:
-    """A few in each step, as different as they can be; many are equal in what they are sorted by."""
+    """A few in each step, as different as they can be; many are equal in what they are sorted by.
+
+    Every tenth step takes its rows in three epochs at once, as a step does that has fewer rows than its batch.
+    """
     rng = random.Random(seed)
     keys = [
-        RolloutKey(job_id=job_id, job_seed=1, split=split, step=step, epoch=0, row_index=row, index=index)
+        RolloutKey(job_id=job_id, job_seed=1, split=split, step=step, epoch=epoch, row_index=row, index=index)
         for step in range(STEPS)
+        for epoch in range(3 if step % 10 == 0 else 1)
         for split in (Split.TRAIN, *((Split.VALID,) if step % 5 == 0 else ()))
         for row in (step % 3, 7)
         for index in range(2)
@@ -144,7 +148,7 @@ def in_order(rollouts: list[RolloutDone], order: dict[str, str]) -> list[str]:
 
     def place(done: RolloutDone) -> tuple[Any, ...]:
         key = done.key
-        return (-key.step, key.split, key.row_index, key.index, key.attempt)
+        return (-key.step, key.split, key.row_index, key.index, key.attempt, done.trace_id)
 
     newest = sorted(rollouts, key=place)
     sign = 1 if order.get("order") == "asc" else -1
@@ -160,13 +164,14 @@ def in_order(rollouts: list[RolloutDone], order: dict[str, str]) -> list[str]:
     return [done.trace_id for done in newest]
 
 
-async def pages(http: httpx.AsyncClient, query: dict[str, str]) -> list[str]:
+async def pages(http: httpx.AsyncClient, query: dict[str, str], *, limit: int = 60) -> list[str]:
     """All ids of a list, some at a time."""
     found: list[str] = []
     after: dict[str, str] = {}
     while True:
-        page = (await http.get("/rollouts", params={**query, **after, "limit": "60"})).raise_for_status().json()
+        page = (await http.get("/rollouts", params={**query, **after, "limit": str(limit)})).raise_for_status().json()
         found += [rollout["id"] for rollout in page["data"]]
+        assert len(set(found)) == len(found), "a rollout is listed twice"
         if not page["has_more"]:
             return found
         after = {"after": page["last_id"]}
@@ -188,6 +193,23 @@ async def test_neighbours_walk_the_list_to_both_ends(rollouts: list[RolloutDone]
             found = reply.raise_for_status().json()
             beside = [found[side] and found[side]["id"] for side in ("previous", "next")]
             assert beside == [listed[at - 1] if at else None, listed[at + 1] if at + 1 < len(listed) else None]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+async def test_a_row_that_a_step_has_in_several_epochs_is_listed_once_for_each(
+    rollouts: list[RolloutDone], http: httpx.AsyncClient, order: dict[str, str]
+) -> None:
+    for query, least in (({}, None), ({"min_reward": "0.5"}, 0.5), ({"q": "step10", "min_reward": "0.25"}, 0.25)):
+        found = [done for done in rollouts if done.key.step == 10 and (least is None or (_reward(done) or 0) >= least)]
+        listed, asked = in_order(found, order), {**query, **order, "step": "10"}
+        assert await pages(http, asked, limit=1) == listed
+        assert await pages(http, asked, limit=5) == listed
+        for at, trace_id in enumerate(listed):
+            beside = (await http.get(f"/rollouts/{trace_id}/neighbours", params=asked)).raise_for_status().json()
+            assert [beside[side] and beside[side]["id"] for side in ("previous", "next")] == [
+                listed[at - 1] if at else None,
+                listed[at + 1] if at + 1 < len(listed) else None,
+            ]
 
 
 async def test_a_list_shows_how_prompt_and_answer_begin(rollouts: list[RolloutDone], http: httpx.AsyncClient) -> None:

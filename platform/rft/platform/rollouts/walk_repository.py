@@ -1,7 +1,9 @@
 """The SQL of a page of rollouts: where they are looked for, and in which order they come.
 
 Every walk reads the places of rollouts alone (`_PLACE`), along an index that has all that a filter asks about; the rows
-themselves are read of the page that was found.
+themselves are read of the page that was found. Rollouts may share a place: a step that has fewer rows than its batch
+takes a row in several epochs at once. So the places only bound what is read; which of those rollouts are wanted, and in
+which order, is asked of the rows once more.
 """
 
 from typing import LiteralString
@@ -28,11 +30,17 @@ _OLDEST: LiteralString = "step, split desc, row_index desc, group_index desc, at
 _AT: LiteralString = "(split, row_index, group_index, attempt)"
 _AFTER: LiteralString = "(%(after_split)s, %(after_row_index)s, %(after_group_index)s, %(after_attempt)s)"
 _BEHIND: LiteralString = (
-    "(step < %(after_step)s or step = %(after_step)s and " + _AT + " >= " + _AFTER + ")"
+    "(step < %(after_step)s or step = %(after_step)s and " + _AT + " > " + _AFTER + ")"
 )  # fmt: skip
 _BEFORE: LiteralString = (
-    "(step > %(after_step)s or step = %(after_step)s and " + _AT + " <= " + _AFTER + ")"
+    "(step > %(after_step)s or step = %(after_step)s and " + _AT + " < " + _AFTER + ")"
 )  # fmt: skip
+_BESIDE: LiteralString = "step = %(after_step)s and " + _AT + " = " + _AFTER + " and trace_id"
+_EXACTLY_BEHIND: LiteralString = "(" + _BEHIND + " or " + _BESIDE + " > %(after_trace_id)s)"
+_EXACTLY_BEFORE: LiteralString = "(" + _BEFORE + " or " + _BESIDE + " < %(after_trace_id)s)"
+_AFTER_PLACE: LiteralString = (
+    " union all select %(after_split)s, %(after_step)s, %(after_row_index)s, %(after_group_index)s, %(after_attempt)s"
+)
 _STEPS_TOGETHER: LiteralString = "32"
 assert int(_STEPS_TOGETHER) == STEPS_TOGETHER
 
@@ -66,20 +74,21 @@ class Walk:
 
     def page(self) -> LiteralString:
         """The rows themselves, in order."""
-        not_yet: LiteralString = "" if self._after is None else " and " + self._exactly_behind()
+        exactly: LiteralString = _EXACTLY_BEFORE if self._is_oldest_first else _EXACTLY_BEHIND
         return (
             "with places as materialized (" + self._places() + ") select " + SUMMARY + ", " + PREVIEWS
-            + " from rollouts where job_id = %(job_id)s and (" + _PLACE + ") in (select " + _PLACE + " from places)"
-            + not_yet + self._order() + ", trace_id" + (" desc" if self._is_oldest_first else "") + " limit %(limit)s"
+            + " from rollouts where job_id = %(job_id)s and (" + _PLACE + ") in (select " + _PLACE + " from places"
+            + ("" if self._after is None else _AFTER_PLACE) + ")" + self._filters + self._beyond(exactly)
+            + self._order() + ", trace_id" + (" desc" if self._is_oldest_first else "") + " limit %(limit)s"
         )  # fmt: skip
 
     def _places(self) -> LiteralString:
-        limit: LiteralString = " limit %(limit)s + 1"  # The one that it begins at is found once more.
+        limit: LiteralString = " limit %(limit)s"
         if self._wanted.q is not None:
             return self._by_terms() + self._order() + limit
         if self._column is not None:
             split: LiteralString = "" if self._wanted.split is None else " and split = %(split)s"
-            return self._from_rollouts(split + self._filters + self._beyond()) + self._order() + limit
+            return self._from_rollouts(split + self._filters + self._beyond(self._key())) + self._order() + limit
         walks: list[LiteralString] = []
         for one in Split if self._wanted.split is None else (self._wanted.split,):
             for beyond in self._beyond_of(one):
@@ -94,7 +103,7 @@ class Walk:
     def _by_terms(self) -> LiteralString:
         """Some steps at a time, in order, as long as the page is not full; sorted by a column, all of them."""
         column: LiteralString = "" if self._column is None else ", " + self._column
-        within: LiteralString = self._order() + " limit %(limit)s + 1" if self._column is None else ""
+        within: LiteralString = self._order() + " limit %(limit)s" if self._column is None else ""
         split: LiteralString = "" if self._wanted.split is None else " and split = %(split)s"
         steps: LiteralString = (
             "generate_series(%(first)s / " + _STEPS_TOGETHER + ", %(last)s / " + _STEPS_TOGETHER + ")"
@@ -112,14 +121,14 @@ class Walk:
             self._from_rollouts(
                 " and split = found_split and step = found_step and row_index = any(found_rows)"
                 + self._filters
-                + self._beyond()
+                + self._beyond(self._key())
             )
             + within
         )
         return (
             "select " + _PLACE + column + " from (select * from " + steps + " as together cross join lateral ("
             + places + ") as places cross join lateral (" + found + ") as found"
-            + (" limit %(limit)s + 1" if self._column is None else "") + ") as walked"
+            + (" limit %(limit)s" if self._column is None else "") + ") as walked"
         )  # fmt: skip
 
     def _order(self) -> LiteralString:
@@ -130,11 +139,14 @@ class Walk:
         nulls: LiteralString = " nulls first, " if self._is_back else " nulls last, "
         return " order by " + self._column + direction + nulls + key
 
-    def _beyond(self) -> LiteralString:
-        """Not before the rollout that it begins behind."""
+    def _key(self) -> LiteralString:
+        """At a place behind that of the rollout that it begins behind."""
+        return _BEFORE if self._is_oldest_first else _BEHIND
+
+    def _beyond(self, key: LiteralString) -> LiteralString:
+        """Behind the rollout that it begins behind; `key`: where the two are equal in the column."""
         if self._after is None:
             return ""
-        key: LiteralString = _BEFORE if self._is_oldest_first else _BEHIND
         if self._column is None:
             return " and " + key
         if not self._has_value:
@@ -147,14 +159,6 @@ class Walk:
             + self._column + " = %(after_value)s and " + key + ")"
         )  # fmt: skip
 
-    def _exactly_behind(self) -> LiteralString:
-        """Behind it also among rollouts that have the same place."""
-        than: LiteralString = " < " if self._is_oldest_first else " > "
-        return (
-            "((step, split, row_index, group_index, attempt) <> (%(after_step)s, %(after_split)s, %(after_row_index)s,"
-            " %(after_group_index)s, %(after_attempt)s) or trace_id" + than + "%(after_trace_id)s)"
-        )
-
     def _beyond_of(self, split: Split) -> tuple[LiteralString, ...]:
         """The same within one split, as ranges of an index."""
         after = self._after
@@ -164,9 +168,9 @@ class Walk:
         if self._is_oldest_first:
             at: LiteralString = " and step >= %(after_step)s"
             beyond: LiteralString = " and step > %(after_step)s"
-            than: LiteralString = " <= "
+            than: LiteralString = " < "
         else:
-            at, beyond, than = " and step <= %(after_step)s", " and step < %(after_step)s", " >= "
+            at, beyond, than = " and step <= %(after_step)s", " and step < %(after_step)s", " > "
         if split is not after:
             return (at,) if is_later else (beyond,)
         beside: LiteralString = (
