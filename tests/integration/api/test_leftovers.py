@@ -14,6 +14,7 @@ from rft.platform.api.key_repository import create_key
 from rft.platform.files.checking import DatasetChecks
 from rft.platform.files.incoming import Incoming
 from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
+from rft.platform.files.receiving import FileField, whole_or_nothing
 from rft.platform.files.sweeping import sweep_orphaned_blobs
 from rft.platform.files.uploading import receive_upload
 from rft.platform.store.database import Database
@@ -131,6 +132,31 @@ async def test_an_upload_that_was_given_up_is_not_kept(
     assert kept(tmp_path) == []
     async with database.transaction() as connection:
         assert await (await connection.execute("select 1 from files")).fetchone() is None
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+async def test_bytes_stay_exactly_where_the_row_that_keeps_them_is_committed(
+    database: Database, store: LocalFileStore, tmp_path: Path, *, is_committed: bool
+) -> None:
+    incoming = Incoming(database, store, KEY)
+
+    async def body() -> AsyncIterator[bytes]:
+        yield ROW
+
+    async def be_cut_off() -> None:
+        async with whole_or_nothing(incoming, FileField("file", "file", len(ROW))):
+            await incoming.begin()
+            await incoming.store_bytes(incoming.watched(body()))
+            async with database.transaction() as connection:
+                await incoming.keep(connection)
+                if not is_committed:
+                    raise asyncio.CancelledError
+            raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await be_cut_off()
+    assert kept(tmp_path) == ([KEY] if is_committed else [])
+    assert await orphaned(database) == 0
 
 
 async def test_a_silent_sender_is_given_up(database: Database, store: LocalFileStore) -> None:

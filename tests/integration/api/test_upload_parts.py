@@ -9,7 +9,15 @@ from typing import Any
 
 import httpx
 import pytest
-from openai import APIStatusError, AsyncAzureOpenAI, AsyncOpenAI, BadRequestError, NotFoundError, OpenAI
+from openai import (
+    APIStatusError,
+    AsyncAzureOpenAI,
+    AsyncOpenAI,
+    BadRequestError,
+    InternalServerError,
+    NotFoundError,
+    OpenAI,
+)
 from openai.types import Upload
 
 from rft.platform.files.sweeping import sweep_orphaned_blobs
@@ -92,6 +100,27 @@ async def test_a_lost_reply_can_be_asked_for_again(client: AsyncOpenAI, api: Api
     assert kept(api) == {first.file.id}
     await client.files.delete(first.file.id)
     assert (await client.uploads.complete(made.id, part_ids=parts)).file is None
+
+
+async def test_a_completed_upload_has_its_bytes_where_its_parts_could_not_be_deleted(
+    client: AsyncOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await create(client)
+    parts = [await add(client, made.id, ROWS)]
+    delete = LocalFileStore.delete
+
+    async def delete_no_part(store: LocalFileStore, key: str) -> None:
+        if key in parts:
+            raise PermissionError("not now")
+        await delete(store, key)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(LocalFileStore, "delete", delete_no_part)
+        with pytest.raises(InternalServerError):
+            await client.uploads.complete(made.id, part_ids=parts)
+    done = await client.uploads.complete(made.id, part_ids=parts)
+    assert done.file is not None
+    assert (await client.files.content(done.file.id)).read() == ROWS
 
 
 async def test_what_does_not_fit_together_is_refused_and_can_be_mended(client: AsyncOpenAI, api: Api) -> None:

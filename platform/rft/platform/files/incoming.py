@@ -37,6 +37,7 @@ class Incoming:
         self._database, self._store, self._storage_key = database, store, storage_key
         self._field, self._silence_s = field, silence_s
         self._spared_s: float | None = None
+        self._may_be_kept = False
 
     async def begin(self) -> None:
         """Before the first byte is stored: the sweeper finds them should this process die."""
@@ -59,15 +60,19 @@ class Incoming:
         """In the transaction that writes the row the bytes belong to: they are its own now. Raises Unavailable."""
         if not await OrphanedBlobs(connection).forget(self._storage_key):
             raise _swept()
+        self._may_be_kept = True
 
     async def drop(self) -> None:
-        """There will be no file: delete the bytes. Where this fails, the sweeper does it."""
+        """Delete the bytes unless they were kept. Where this fails, the sweeper does it."""
         if self._spared_s is None:
             return
-        await self._store.delete(self._storage_key)
+        if not self._may_be_kept:
+            await self._store.delete(self._storage_key)
         with suppress(psycopg.OperationalError):
             async with self._database.transaction() as connection:
-                await OrphanedBlobs(connection).forget(self._storage_key)
+                # Whoever kept them may have committed and not know it: then nobody has to look after them any more.
+                if await OrphanedBlobs(connection).forget(self._storage_key) and self._may_be_kept:
+                    await self._store.delete(self._storage_key)
 
     async def _next(self, body: AsyncIterator[bytes]) -> bytes | None:
         try:

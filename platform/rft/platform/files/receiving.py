@@ -50,7 +50,10 @@ FormCheck = Callable[[str, Mapping[str, str]], None]
 
 @asynccontextmanager
 async def whole_or_nothing(incoming: Incoming, file: FileField) -> AsyncGenerator[None]:
-    """Whatever is raised inside, no bytes are kept. Raises BadRequest and Unavailable for what befell the bytes."""
+    """Whatever is raised inside, no bytes stay but those of a committed row.
+
+    Raises BadRequest and Unavailable for what befell the bytes.
+    """
     try:
         yield
     except BaseException as error:
