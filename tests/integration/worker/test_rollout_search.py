@@ -14,6 +14,7 @@ from rft.core.grade import Grade
 from rft.core.messages import Message, Role
 from rft.core.rollout import RolloutKey, Split, StopReason
 from rft.platform.api.key_repository import create_key
+from rft.platform.rollouts import repository
 from rft.testing.trace_ids import trace_id_at
 from tests.integration.worker.ingesting import leased, store
 from tests.integration.worker.workbench import Workbench
@@ -244,6 +245,18 @@ async def test_a_hostile_conversation_is_stored_found_and_cut(bench: Workbench) 
                 assert (len(found["prompt"]), len(found["answer"])) == (300, 300), query
             assert (await client.get("/rollouts", params={"tool": "tool 100 '\\"})).json()["data"] == []
             assert (await client.get("/rollouts", params={"q": "x" * 100})).json()["error"]["param"] == "q"
+
+
+async def test_a_search_that_takes_too_long_is_refused(
+    bench: Workbench, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with await psycopg.AsyncConnection.connect(bench.database_url) as connection:
+        await connection.execute("lock table rollouts in access exclusive mode")
+        with monkeypatch.context() as impatient:
+            impatient.setattr(repository, "PATIENCE_MS", 50)
+            reply = await http.get("/rollouts", params={"q": "margin"})
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "search_too_wide")
+    assert (await http.get("/rollouts", params={"q": "margin"})).raise_for_status().json()["data"]
 
 
 REFUSED: tuple[tuple[dict[str, str], str, str | None], ...] = (

@@ -137,13 +137,14 @@ class RolloutRepository:
         return (max(first, after.step), last) if is_upwards else (first, min(last, after.step))
 
     async def _patiently(self, query: LiteralString, values: dict[str, object]) -> list[JsonObject]:
-        async with self._connection.cursor(row_factory=dict_row) as cursor:
-            try:
+        try:
+            # The limit holds to the end of a transaction, and who only reads has none.
+            async with self._connection.transaction(), self._connection.cursor(row_factory=dict_row) as cursor:
                 await cursor.execute("select set_config('statement_timeout', %s, true)", (str(PATIENCE_MS),))
                 await cursor.execute(query, values)
                 return await cursor.fetchall()
-            except QueryCanceled as error:
-                raise TooWide from error
+        except QueryCanceled as error:
+            raise TooWide from error
 
     async def get(self, job_id: str, trace_id: str) -> RolloutRow | None:
         """One rollout without its record."""
