@@ -8,6 +8,9 @@ import pytest
 from openai import AsyncOpenAI
 from psycopg.types.json import Jsonb
 
+from rft.core.endpoint_load import EndpointLoad, LimitReason, NamedLoad
+from rft.core.failure import Stage
+from rft.core.progress import Activity, RunProgress
 from tests.shared.running_api import Api
 from tests.shared.train_events import step_done
 
@@ -46,6 +49,48 @@ async def test_nothing_new_is_said_in_one_line(
     changed = await poll(api, path, etag)
     assert (changed.status_code, changed.headers["etag"] != etag) == (200, True)
     assert changed.content != first.content
+
+
+ATTEMPT = (
+    "insert into attempts (job_id, step, trace_id, stage, endpoint, call_id, attempt, latency_ms, queued_ms,"
+    " sent_bytes, received_bytes, at) values (%s, 3, 'trace', 'tool', 'search', 'call', 1, 900000, 0, 1, 1, now())"
+)
+
+
+async def test_diagnostics_are_new_once_an_endpoint_bears_more(
+    client: AsyncOpenAI, order: dict[str, Any], api: Api, migrated_url: str
+) -> None:
+    path = (await client.fine_tuning.jobs.create(**order)).id + "/diagnostics"
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+
+        async def tell(limit: int, in_flight: int) -> None:
+            load = EndpointLoad(
+                limit=limit,
+                reason=LimitReason.REFUSED,
+                changed_at=0.0,
+                in_flight=in_flight,
+                queued=in_flight,
+                calls_per_s=1.0,
+            )
+            search = NamedLoad(stage=Stage.TOOL, endpoint="search", is_shared=False, load=load)
+            told = RunProgress(activity=Activity.TRAINING, since=0.0, endpoints=(search,))
+            await connection.execute("update jobs set progress = %s", (Jsonb(told.model_dump(mode="json")),))
+
+        for step in range(4):
+            record = Jsonb(step_done(step, 3).model_dump(mode="json"))
+            await connection.execute(
+                "insert into steps (job_id, step, record) select id, %s, %s from jobs", (step, record)
+            )
+        await connection.execute(ATTEMPT, (path.partition("/")[0],))
+        await tell(1, in_flight=0)
+        first = await poll(api, path)
+        assert "bears 1 call at once" in first.json()["pace"]["message"]
+        await tell(1, in_flight=1)
+        assert (await poll(api, path, first.headers["etag"])).status_code == 304, "calls come and go"
+        await tell(2, in_flight=1)
+        changed = await poll(api, path, first.headers["etag"])
+    assert changed.status_code == 200
+    assert "bears 2 calls at once" in changed.json()["pace"]["message"]
 
 
 @pytest.mark.parametrize("path", ["/fine_tuning/jobs?limit=5", "/fine_tuning/jobs/{job_id}/checkpoints"])

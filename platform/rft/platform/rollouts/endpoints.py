@@ -19,6 +19,7 @@ from rft.platform.rollouts.downsampling import FEWEST
 from rft.platform.rollouts.grading import GradingObject, find_grading
 from rft.platform.rollouts.ledger_objects import AttemptObject, EndpointHealth
 from rft.platform.rollouts.objects import RolloutDetail, RolloutNeighbours, RolloutSummary, StepObject
+from rft.platform.rollouts.pace import bearing_of
 from rft.platform.rollouts.parameters import MAX_INTEGER, Number, Ordered, Wanted
 from rft.platform.rollouts.policy_change import PolicyChangeObject
 from rft.platform.rollouts.tokens import TokenPage, list_tokens
@@ -122,12 +123,14 @@ async def retrieve_job_diagnostics(
     rollouts, latencies, tokens a second, entropy, gradients, the gap between trainer and sampler. Answers
     `If-None-Match`."""
     known = await history(uow, fine_tuning_job_id)
-    etag = etag_of(known.version, points, from_step, to_step)
+    loads = await service.last_loads(uow, fine_tuning_job_id)
+    etag = etag_of(known.version, bearing_of(loads), points, from_step, to_step)
     if has_newest(request, etag):
         return not_modified(etag)
     told = await service.job_diagnostics(
         uow,
         fine_tuning_job_id,
+        loads,
         points=points,
         from_step=from_step,
         to_step=to_step,

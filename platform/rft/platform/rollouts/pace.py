@@ -79,6 +79,15 @@ def calls_of(
     return found
 
 
+def bearing_of(loads: Sequence[NamedLoad]) -> list[tuple[object, ...]]:
+    """What `calls_of` makes use of: other than the loads, it does not change with each call. Pure."""
+    return [
+        (one.stage, one.endpoint, limit, one.load.reason if limit is not None else None, one.load.rate_limit)
+        for one in loads
+        for limit in (settled_limit(one.load),)
+    ]
+
+
 def _in_words(rows: Sequence[CalledRow]) -> str:
     *others, last = sorted({f"`{row.endpoint}`" for row in rows})
     stage = rows[0].stage.value

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Sequence
 from pydantic_core import to_json
 
 from rft.core.base import JsonObject
+from rft.core.endpoint_load import NamedLoad
 from rft.core.events import StepDone
 from rft.core.rollout import Split
 from rft.core.step_record import RolloutStats
@@ -84,26 +85,32 @@ async def curves_of_jobs(uow: UnitOfWork, job_ids: Sequence[str], *, points: int
     return f'{{"object":"list","data":[{",".join(documents)}]}}'
 
 
+async def last_loads(uow: UnitOfWork, job_id: str) -> Sequence[NamedLoad]:
+    """What the job's endpoints were given to bear when its run told last; empty where it never did."""
+    told = await JobRepository(uow.connection).last_progress(job_id)
+    return () if told is None else told.endpoints
+
+
 async def job_diagnostics(
     uow: UnitOfWork,
     job_id: str,
+    loads: Sequence[NamedLoad],
     *,
     points: int,
     from_step: int | None = None,
     to_step: int | None = None,
     is_shared: bool = True,
 ) -> DiagnosticsObject:
-    """Of the steps that the curves over this window show, and no other. `is_shared`: samples and updates are computed
-    by the same processors."""
+    """Of the steps that the curves over this window show, and no other. `loads`: what its endpoints were given to bear
+    last; `is_shared`: samples and updates are computed by the same processors."""
     series = await CurveRepository(uow.connection).series(job_id, from_step=from_step, to_step=to_step)
     rows = await StepRepository(uow.connection).some(job_id, _chosen(series, points=points))
-    records, jobs = [row.record for row in rows], JobRepository(uow.connection)
-    job, window = await jobs.get(job_id), window_of(records)
+    records = [row.record for row in rows]
+    job, window = await JobRepository(uow.connection).get(job_id), window_of(records)
     if job is None or window is None:
         return diagnostics_of(records)
     made = await LedgerRepository(uow.connection).called(job_id, from_step=window[0], to_step=window[-1])
-    told = await jobs.last_progress(job_id)
-    calls = calls_of(made, records, window, () if told is None else told.endpoints, addresses_in(job.method))
+    calls = calls_of(made, records, window, loads, addresses_in(job.method))
     max_staleness = 0 if job.resolved is None else job.resolved.max_staleness
     return diagnostics_of(records, max_staleness, calls, is_shared=is_shared)
 
