@@ -135,6 +135,41 @@ async def test_what_an_earlier_worker_kept_of_a_tool_that_is_not_there_is_withdr
     assert run.result_counts.to_dict() == {"total": 2, "passed": 0, "failed": 0, "errored": 2}
 
 
+class Lacking(ScriptedEndpoint):
+    """A tool that answers 404 without an `output` where it knows nothing of an item."""
+
+    def __init__(self) -> None:
+        super().__init__(ScriptedTools({"search": lambda arguments, item: str(item["answer"])}))
+        self.lacks: set[str] = set()
+
+    async def answer(self, call: ReceivedCall) -> HttpAnswer | Fault:
+        lacks = json.loads(call.body)["item"]["answer"] in self.lacks
+        return HttpAnswer(404, b"no such record") if lacks else await super().answer(call)
+
+
+@pytest.mark.parametrize("errored", [1, 3])
+async def test_what_a_tool_answered_before_a_retry_counts_when_the_rest_meets_nothing_but_404s(
+    stage: Stage, provider: ScriptedProvider, judged: tuple[PartlySilent, dict[str, Any]], errored: int
+) -> None:
+    """One that knows nothing of the few items that are left is there: the verdicts on the others stand."""
+    del provider
+    grader, criterion = judged
+    grader.silent_on = {"3"}
+    tool = Lacking()
+    tool.lacks = {"2"}
+    async with LoopbackEndpoint(tool) as served:
+        eval_id = await stage.make(criterion)
+        wanted = {"type": "function", "function": SEARCH, "server_url": served.tool_url}
+        rows = [row(answer, None) for answer in ("1", "2", *["3"] * errored)]
+        run = await stage.run(eval_id, sampled(*rows, sampling_params={"tools": [wanted]}))
+        assert (run.status, run.result_counts.passed, run.result_counts.errored) == ("completed", 2, errored)
+        grader.silent_on, tool.lacks = set(), {"2", "3"}
+        await stage.retry(eval_id, run.id)
+        assert await stage.work(run.id) == "completed"
+    again = await stage.client.evals.runs.retrieve(run.id, eval_id=eval_id)
+    assert (again.result_counts.passed, again.result_counts.errored) == (2 + errored, 0)
+
+
 @pytest.mark.parametrize("tool", [{"type": "function", **SEARCH}, "id"])
 async def test_a_registered_tool_is_called_by_its_name_or_id(
     stage: Stage, provider: ScriptedProvider, customer: LoopbackEndpoint, tool: Any

@@ -269,6 +269,15 @@ def test_a_tool_that_goes_missing_some_day_is_noticed() -> None:
     assert any(recent.add(met(not_found(CALL))) for _ in range(64))
 
 
+def test_what_was_answered_in_another_process_counts_too() -> None:
+    recent = RecentRollouts()
+    for _ in range(64):
+        recent.add_earlier(["search"])
+    assert not any(recent.add(met(not_found(CALL))) for _ in range(3))
+    assert recent.at_end() == {}
+    assert any(recent.add(met(not_found(CALL))) for _ in range(64)), "from some day on it may be missing all the same"
+
+
 def test_at_the_end_of_few_rollouts_few_are_enough() -> None:
     recent = RecentRollouts()
     assert recent.add(met(not_found(CALL))) == {}

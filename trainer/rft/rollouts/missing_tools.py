@@ -19,8 +19,8 @@ FEW_ROLLOUTS = 3
 """What fewer rollouts met may be chance, unless they are more than a round may leave out."""
 
 
-_RECENT = 64
-
+RECENT = 64
+"""Rollouts that are looked back on where there are no rounds."""
 
 BEARABLE_SHARE = 0.25
 """Of rollouts that may meet a tool that is not there, as in a round of training."""
@@ -61,9 +61,14 @@ def missing_tools(rollouts: Iterable[WithTurns], *, bearable: float) -> dict[str
 
     `bearable`: so many rollouts a round may leave out.
     """
+    return _missing(map(answered_calls, rollouts), bearable)
+
+
+def _missing(rollouts: Iterable[Iterable[ToolResult]], bearable: float) -> dict[str, Failure]:
+    """Out of the answered calls of each rollout."""
     tallies: dict[str, _Tally] = {}
-    for rollout in rollouts:
-        for name, result in _first_suspicions(rollout, tallies).items():
+    for calls in rollouts:
+        for name, result in _first_suspicions(calls, tallies).items():
             tallies[name].rollouts += 1
             tallies[name].example = tallies[name].example or result.suspected_failure
     enough = min(FEW_ROLLOUTS, int(bearable) + 1)
@@ -78,16 +83,21 @@ def missing_tools(rollouts: Iterable[WithTurns], *, bearable: float) -> dict[str
 class RecentRollouts:
     """The last rollouts of a run that has no rounds, where a tool may be missing from the start or from some day on."""
 
-    _rollouts: deque[WithTurns] = field(default_factory=lambda: deque[WithTurns](maxlen=_RECENT))
+    _calls: deque[tuple[ToolResult, ...]] = field(default_factory=lambda: deque[tuple[ToolResult, ...]](maxlen=RECENT))
+    """The answered ones of each."""
+
+    def add_earlier(self, answered: Iterable[str]) -> None:
+        """One that ended in another process. `answered`: each call that a tool answered, by the tool's name."""
+        self._calls.append(tuple(ToolResult(call_id="", name=name, output="", attempts=1) for name in answered))
 
     def add(self, rollout: WithTurns) -> dict[str, Failure]:
         """The tools that are missing by now; as long as few rollouts met one it may be chance."""
-        self._rollouts.append(rollout)
-        return missing_tools(self._rollouts, bearable=FEW_ROLLOUTS)
+        self._calls.append(tuple(answered_calls(rollout)))
+        return _missing(self._calls, FEW_ROLLOUTS)
 
     def at_end(self) -> dict[str, Failure]:
         """The same once no more will come: where there were few, few are enough."""
-        return missing_tools(self._rollouts, bearable=BEARABLE_SHARE * len(self._rollouts))
+        return _missing(self._calls, BEARABLE_SHARE * len(self._calls))
 
 
 def failed_at(rollout: R, missing: Mapping[str, Failure]) -> R | None:
@@ -111,10 +121,10 @@ def has_answer_of(rollout: WithTurns, tools: Collection[str]) -> bool:
     return any(result.name in tools and result.suspected_failure is None for result in answered_calls(rollout))
 
 
-def _first_suspicions(rollout: WithTurns, tallies: dict[str, _Tally]) -> dict[str, ToolResult]:
-    """Count the rollout's calls; by tool name the first answer that looks as if the tool were not there."""
+def _first_suspicions(calls: Iterable[ToolResult], tallies: dict[str, _Tally]) -> dict[str, ToolResult]:
+    """Count a rollout's calls; by tool name the first answer that looks as if the tool were not there."""
     found: dict[str, ToolResult] = {}
-    for result in answered_calls(rollout):
+    for result in calls:
         tally = tallies.setdefault(result.name, _Tally())
         tally.calls += 1
         if result.suspected_failure is not None:

@@ -117,6 +117,15 @@ class OutputItemRepository:
         )
         return {(row[0], row[1]) for row in await cursor.fetchall()}
 
+    async def answered_calls(self, run_id: str, *, last: int) -> list[tuple[str, ...]]:
+        """Of up to so many kept samples that went well, the latest last: the tools of their calls, each as often.
+
+        Calls of a tool that one of the sample's calls met as not there are not among them.
+        """
+        cursor = await self._connection.execute(_CALLED, (run_id, last))
+        kept = [(called, set(not_found)) for called, not_found in await cursor.fetchall()]
+        return [tuple(name for name in called if name not in not_found) for called, not_found in reversed(kept)]
+
     async def get(self, run_id: str, item_id: str) -> OutputItemRow | None:
         """One."""
         query: LiteralString = (
@@ -203,6 +212,11 @@ _WITHDRAW: LiteralString = (
     " scores = array_fill(null::double precision, array[cardinality(scores)]),"
     " passes = array_fill(null::boolean, array[cardinality(passes)])"
     " where run_id = %(run_id)s and %(tool)s = any(tools_not_found) and status <> 'error'"
+)
+_CALLED: LiteralString = (
+    "select jsonb_path_query_array(sample, '$.output[*].tool_calls[*].function.name'), tools_not_found"
+    " from eval_output_items where run_id = %s and sample->>'error' is null and tool_calls > 0"
+    " order by created_at desc, id desc limit %s"
 )
 _PAGE: LiteralString = (
     "select "

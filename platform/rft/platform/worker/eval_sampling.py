@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 from pydantic import JsonValue
@@ -96,9 +96,9 @@ class Sampling:
     setup: MessageSetup
     shown: JsonObject
     """Sampling parameters as output items show them."""
+    recent: RecentRollouts
     price: PricePerMillion | None = None
     """What the model's tokens cost, where its provider tells."""
-    recent: RecentRollouts = field(default_factory=RecentRollouts)
 
     @property
     def max_concurrency(self) -> int:
@@ -198,9 +198,12 @@ def _finish_reason(trace: FinishedTrace) -> str:
 
 @asynccontextmanager
 async def open_sampling(
-    context: WorkerContext, run: RunRow, client: EndpointClient, processes: ServingProcesses
+    context: WorkerContext, run: RunRow, client: EndpointClient, processes: ServingProcesses, recent: RecentRollouts
 ) -> AsyncGenerator[Sampling]:
-    """Connections to the model and to the tools that it calls. `client`: for tools. Raises UnusableModel."""
+    """Connections to the model and to the tools that it calls. Raises UnusableModel.
+
+    `client`: for tools. `recent`: what was sampled before.
+    """
     source = DATA_SOURCE.validate_python(cast("dict[str, object]", run.data_source))
     assert isinstance(source, SampledSource), "only these have a model"
     assert source.input_messages is not None, "checked when the run was ordered"
@@ -224,7 +227,7 @@ async def open_sampling(
             policy=policy,
             sampling=to_chat_sampling(wanted),
         )
-        yield Sampling(run, ItemMessages.of(source.input_messages), tools, setup, _shown(wanted), price)
+        yield Sampling(run, ItemMessages.of(source.input_messages), tools, setup, _shown(wanted), recent, price)
 
 
 async def _open_policy(

@@ -38,6 +38,7 @@ from rft.platform.worker.eval_items import EvalItem, EvalItems, UnusableItems
 from rft.platform.worker.eval_samples import ItemGrading, given_answer
 from rft.platform.worker.eval_sampling import MissingTool, UnusableModel, open_sampling, retry_budget
 from rft.platform.worker.own_serving import own_serving
+from rft.rollouts.missing_tools import RECENT, RecentRollouts
 
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 1.0
@@ -168,7 +169,8 @@ class _Execution:
             if not self.run.model:
                 await self._grade_all(ItemGrading(self.run.id, fit, criteria, given_answer), rest, most)
                 return
-            async with open_sampling(context, self.run, client, self.processes) as sampling:
+            recent = await self._recent()
+            async with open_sampling(context, self.run, client, self.processes, recent) as sampling:
                 grading = ItemGrading(self.run.id, fit, criteria, sampling.answer)
                 try:
                     await self._grade_all(grading, rest, min(most, sampling.max_concurrency))
@@ -178,6 +180,15 @@ class _Execution:
                     raise
         finally:
             await criteria.aclose()
+
+    async def _recent(self) -> RecentRollouts:
+        """What kept items tell of tools: those that were left may be too few to."""
+        recent = RecentRollouts()
+        async with self.context.database.transaction() as connection:
+            kept = await OutputItemRepository(connection).answered_calls(self.run.id, last=RECENT)
+        for answered in kept:
+            recent.add_earlier(answered)
+        return recent
 
     async def _rest(self, items: EvalItems, finished: set[tuple[int, int]]) -> AsyncGenerator[tuple[EvalItem, int]]:
         """What is still to be done."""
