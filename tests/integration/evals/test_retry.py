@@ -1,11 +1,14 @@
 """What has no verdict is done again, and nothing else."""
 
+import json
 from typing import Any
 
 import pytest
 from openai import BadRequestError
 
 from rft.platform.queue.messages import RUN_EVAL, TaskMessage
+from rft.testing.provider import ScriptedProvider
+from tests.integration.evals.sampling import sampled
 from tests.integration.evals.stage import PartlySilent, Stage, inline, row
 from tests.shared.running_api import collect
 
@@ -48,3 +51,44 @@ async def test_a_cancelled_run_goes_on(stage: Stage, judged: tuple[PartlySilent,
     assert await stage.work(made.id) == "not to be run now"
     assert (await stage.retry(eval_id, made.id))["status"] == "queued"
     assert await stage.work(made.id) == "completed"
+
+
+async def half_judged(stage: Stage, judged: tuple[PartlySilent, dict[str, Any]], source: Any) -> tuple[str, str]:
+    """An eval and a completed run of it, with one verdict and one error."""
+    grader, criterion = judged
+    grader.silent_on = {"2"}
+    eval_id = await stage.make(criterion)
+    run = await stage.run(eval_id, source)
+    assert (run.status, run.result_counts.passed, run.result_counts.errored) == ("completed", 1, 1)
+    return eval_id, run.id
+
+
+async def refused_as_it_was(stage: Stage, eval_id: str, run_id: str, message: str) -> BadRequestError:
+    """Whoever asks for a retry is told; the run stays what it was."""
+    before = await stage.client.evals.runs.retrieve(run_id, eval_id=eval_id)
+    with pytest.raises(BadRequestError, match=message) as refused:
+        await stage.retry(eval_id, run_id)
+    assert await stage.client.evals.runs.retrieve(run_id, eval_id=eval_id) == before
+    assert len(await collect(stage.items(eval_id, run_id))) == 2
+    return refused.value
+
+
+async def test_a_run_whose_file_is_gone_keeps_what_it_has(
+    stage: Stage, judged: tuple[PartlySilent, dict[str, Any]]
+) -> None:
+    source = await stage.upload("".join(json.dumps(row(answer, answer)) + "\n" for answer in "12"))
+    eval_id, run_id = await half_judged(stage, judged, source)
+    await stage.client.files.delete(source["source"]["id"])
+    refused = await refused_as_it_was(stage, eval_id, run_id, "No such file")
+    assert refused.code == "file_not_found"
+
+
+async def test_a_run_whose_provider_is_gone_keeps_what_it_has(
+    stage: Stage, provider: ScriptedProvider, judged: tuple[PartlySilent, dict[str, Any]]
+) -> None:
+    del provider
+    eval_id, run_id = await half_judged(stage, judged, sampled(row("1", None), row("2", None)))
+    found: Any = await stage.client.get("/providers", cast_to=object)
+    await stage.client.delete(f"/providers/{found['data'][0]['id']}", cast_to=object)
+    refused = await refused_as_it_was(stage, eval_id, run_id, "there is no provider 'lab'")
+    assert refused.code == "model_not_found"

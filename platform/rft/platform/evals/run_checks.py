@@ -1,4 +1,4 @@
-"""A run's order held against its eval and what this platform has, before a row exists."""
+"""A run's order held against its eval and what this platform has, before a row exists or is queued again."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -10,6 +10,7 @@ from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.evals.item_variables import item_problem
 from rft.platform.evals.repository import EvalRow
+from rft.platform.evals.run_repository import RunRow
 from rft.platform.evals.run_schemas import (
     FileContent,
     FileId,
@@ -25,7 +26,7 @@ from rft.platform.evals.schemas import OTHER_NAMES, item_schema_of
 from rft.platform.files.repository import FileRepository
 from rft.platform.orders.judge_fields import text_of
 from rft.platform.orders.unknown_fields import refuse_misspelled
-from rft.platform.providers.chat_models import find_chat_model
+from rft.platform.providers.chat_models import ChatModel, find_chat_model
 from rft.platform.serving.served_model import ServedModel
 from rft.platform.store.unit_of_work import UnitOfWork
 
@@ -67,11 +68,21 @@ async def check_run(uow: UnitOfWork, services: Services, eval_: EvalRow, order: 
     return CheckedRun(model, shown, sealed, _samples(order, sampling), sampling.seed)
 
 
+async def check_retry(uow: UnitOfWork, services: Services, run: RunRow) -> None:
+    """Whether its file and its model are still there. Raises BadRequest.
+
+    The file cannot be deleted before the caller's transaction ends.
+    """
+    if run.file_id is not None and await FileRepository(uow.connection).get_kept(run.file_id) is None:
+        raise _no_file(run.file_id)
+    if run.model:
+        await _find_model(uow, services, run.model)
+
+
 async def _check_items(uow: UnitOfWork, eval_: EvalRow, source: FileContent | FileId) -> None:
     if isinstance(source, FileId):
         if await FileRepository(uow.connection).get(source.id) is None:
-            param = f"{_SOURCE}.source.id"
-            raise BadRequest(f"No such file: {source.id}", param=param, code="file_not_found")
+            raise _no_file(source.id)
         return
     fit = SchemaFit.compiled(item_schema_of(eval_.data_source_config))
     for place, row in enumerate(source.content):
@@ -80,6 +91,10 @@ async def _check_items(uow: UnitOfWork, eval_: EvalRow, source: FileContent | Fi
             param = f"{_SOURCE}.source.content[{place}].item{f'.{misfit.place}' if misfit.place else ''}"
             message = f"Invalid '{param}': {misfit.message}. The eval's item schema wants it otherwise."
             raise BadRequest(message, param=param, code="item_schema_mismatch")
+
+
+def _no_file(file_id: str) -> BadRequest:
+    return BadRequest(f"No such file: {file_id}", param=f"{_SOURCE}.source.id", code="file_not_found")
 
 
 def _refuse_samples(order: RunCreate, sampling: SamplingParams | None) -> None:
@@ -102,16 +117,19 @@ def _model_of(source: SampledSource) -> str:
 
 async def _check_model(uow: UnitOfWork, services: Services, name: str, sampling: SamplingParams) -> None:
     """Raises BadRequest for a model that is none, or that cannot do what is asked."""
-    param = f"{_SOURCE}.model"
-    try:
-        model = await find_chat_model(uow, services.settings, services.secret_box, name)
-    except (NotFound, BadRequest) as error:
-        raise BadRequest(error.message, param=param, code=error.code) from error
+    model = await _find_model(uow, services, name)
     if isinstance(model, ServedModel) and (sampling.wanted_format or {}).get("type") in ("json_object", "json_schema"):
         place = "response_format" if sampling.response_format else "text.format"
         param = f"{_SOURCE}.sampling_params.{place}"
         message = f"Invalid '{param}': can only be of type 'text': no engine here has constrained decoding."
         raise BadRequest(message, param=param, code="invalid_value")
+
+
+async def _find_model(uow: UnitOfWork, services: Services, name: str) -> ChatModel:
+    try:
+        return await find_chat_model(uow, services.settings, services.secret_box, name)
+    except (NotFound, BadRequest) as error:
+        raise BadRequest(error.message, param=f"{_SOURCE}.model", code=error.code) from error
 
 
 def _check_messages(eval_: EvalRow, source: SampledSource) -> None:

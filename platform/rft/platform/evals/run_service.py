@@ -10,7 +10,7 @@ from rft.platform.api.pagination import ListPage, Order, to_page, unknown_cursor
 from rft.platform.evals.output_item_repository import ItemStatus, OutputItemRepository
 from rft.platform.evals.reconciling import figures_of
 from rft.platform.evals.repository import EvalRepository, EvalRow
-from rft.platform.evals.run_checks import CheckedRun, check_run
+from rft.platform.evals.run_checks import CheckedRun, check_retry, check_run
 from rft.platform.evals.run_objects import (
     EvalRunDeleted,
     EvalRunObject,
@@ -140,6 +140,7 @@ async def retry_run(services: Services, eval_id: str, run_id: str, *, root: str)
         if row.sealed is None and has_tools(row.data_source):
             message = f"The run {run_id} has forgotten the secrets of its tools; order a new one."
             raise BadRequest(message, code="invalid_state")  # Which takes back that it was queued.
+        await check_retry(uow, services, row)
         uow.enqueue(RUN_EVAL, run_id)
         return await retrieve_run(uow, eval_id, run_id, root=root)
 
