@@ -53,6 +53,18 @@ async def test_a_cancelled_run_goes_on(stage: Stage, judged: tuple[PartlySilent,
     assert await stage.work(made.id) == "completed"
 
 
+async def test_a_run_that_is_cancelled_while_it_waits_has_figures_of_what_it_finished(
+    stage: Stage, judged: tuple[PartlySilent, dict[str, Any]]
+) -> None:
+    eval_id, run_id = await half_judged(stage, judged, inline(row("1", "1"), row("2", "2")))
+    await stage.retry(eval_id, run_id)
+    cancelled: Any = await stage.client.evals.runs.cancel(run_id, eval_id=eval_id)
+    assert cancelled.status == "canceled"
+    assert (cancelled.figures["samples"], cancelled.figures["passed"]["mean"]) == (1, 1.0)
+    again = await stage.client.evals.runs.retrieve(run_id, eval_id=eval_id)
+    assert again.to_dict() == cancelled.to_dict()
+
+
 async def half_judged(stage: Stage, judged: tuple[PartlySilent, dict[str, Any]], source: Any) -> tuple[str, str]:
     """An eval and a completed run of it, with one verdict and one error."""
     grader, criterion = judged

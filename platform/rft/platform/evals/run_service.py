@@ -18,7 +18,7 @@ from rft.platform.evals.run_objects import (
     to_output_item_object,
     to_run_object,
 )
-from rft.platform.evals.run_repository import NewRun, RunRepository, RunRow, RunStatus
+from rft.platform.evals.run_repository import NewRun, RunEnd, RunRepository, RunRow, RunStatus
 from rft.platform.evals.run_schemas import FileId, RunCreate
 from rft.platform.evals.run_tools import has_tools
 from rft.platform.evals.service import find_eval, no_eval
@@ -119,7 +119,11 @@ async def list_runs(
 async def cancel_run(uow: UnitOfWork, eval_id: str, run_id: str, *, root: str) -> EvalRunObject:
     """Cancel it, or ask its worker to. Raises NotFound, and BadRequest when it is over."""
     await find_run(uow, eval_id, run_id)
-    has_moved = await RunRepository(uow.connection).cancel(run_id)
+    runs = RunRepository(uow.connection)
+    has_moved = await runs.cancel(run_id)
+    row, _ = await find_run(uow, eval_id, run_id)
+    if has_moved and row.status == "canceled":  # No worker has it: what an earlier one finished is measured here.
+        await runs.end_unleased(run_id, RunEnd("canceled"), await figures_of(uow.connection, eval_id, run_id))
     run = await retrieve_run(uow, eval_id, run_id, root=root)
     if not has_moved:
         message = f"The run {run_id} is {run.status} and can no longer be cancelled."
