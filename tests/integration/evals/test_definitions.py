@@ -52,6 +52,17 @@ async def test_logs_are_taken_as_a_source_and_echoed(stage: Stage, kind: str) ->
     assert made.data_source_config.schema_["required"] == ["item", "sample"]
 
 
+async def test_whoever_deletes_page_by_page_what_was_changed_last_deletes_all(stage: Stage) -> None:
+    evals = stage.client.evals
+    made = [await stage.make() for _ in range(3)]
+    await evals.update(made[0], name="changed last")
+    deleted = []
+    async for found in evals.list(limit=1, order="desc", order_by="updated_at"):
+        await evals.delete(found.id)
+        deleted.append(found.id)
+    assert deleted == [made[0], made[2], made[1]]
+
+
 async def test_pages_follow_one_another_in_both_orders_also_past_a_deleted_eval(stage: Stage) -> None:
     made = [await stage.make() for _ in range(5)]
     evals = stage.client.evals

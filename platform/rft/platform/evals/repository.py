@@ -96,11 +96,7 @@ class EvalRepository:
 
     async def delete(self, eval_id: str) -> bool:
         """With all that hangs on it; False when there is none."""
-        cursor = await self._connection.execute(
-            "with gone as (delete from evals where id = %s returning id, created_at)"
-            " insert into deleted_cursors (id, list, created_at) select id, %s, created_at from gone",
-            (eval_id, _LIST),
-        )
+        cursor = await self._connection.execute(_DELETE, (eval_id, _LIST))
         return cursor.rowcount > 0
 
     async def _fetch(self, query: LiteralString, values: Mapping[str, object]) -> list[EvalRow]:
@@ -119,6 +115,12 @@ _UPDATE: LiteralString = (
     " metadata = case when %(has_metadata)s then %(metadata)s::jsonb else metadata end,"
     " updated_at = clock_timestamp() where id = %(id)s returning " + _COLUMNS
 )
+_DELETE: LiteralString = (
+    "with gone as (delete from evals where id = %s returning id, created_at, updated_at)"
+    " insert into deleted_cursors (id, list, created_at, seq) select id, %s, created_at,"
+    " extract(epoch from updated_at - created_at) * 1000000 from gone"
+)
+"""`seq`: by how many microseconds its place by change is behind the one by age."""
 _SELECT: LiteralString = "select " + _COLUMNS + " from evals where %(after)s::text is null or "
 _PLACE: LiteralString = (
     "(select created_at, id from evals where id = %(after)s"
@@ -126,7 +128,8 @@ _PLACE: LiteralString = (
 )
 _CHANGED: LiteralString = (
     "(select updated_at, id from evals where id = %(after)s"
-    " union all select created_at, id from deleted_cursors where list = 'evals' and id = %(after)s)"
+    " union all select created_at + seq * interval '1 microsecond', id from deleted_cursors"
+    " where list = 'evals' and id = %(after)s)"
 )
 _PAGES: dict[tuple[OrderBy, Order], LiteralString] = {
     ("created_at", "asc"): _SELECT + "(created_at, id) > " + _PLACE + " order by created_at, id limit %(limit)s",
