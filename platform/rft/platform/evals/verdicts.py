@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure
-from rft.core.grade import CODE_ERRORS, Grade, total_usage
+from rft.core.grade import CODE_ERRORS, Grade, TokenUsage, total_usage
 from rft.platform.evals.output_item_repository import ItemStatus, ModelUsage
 
 
@@ -68,10 +68,17 @@ def verdicts(criteria: Sequence[Criterion], outcomes: Sequence[Grade | Failure |
 
 
 def judge_usage(outcomes: Sequence[Grade | Failure | NoVerdict]) -> dict[str, ModelUsage]:
-    """Tokens of judge models, by their names."""
-    spent = [outcome.usage for outcome in outcomes if not isinstance(outcome, NoVerdict)]
-    asked = {model: sum(model in usage for usage in spent) for usage in spent for model in usage}
-    return {model: ModelUsage(**usage.model_dump(), calls=asked[model]) for model, usage in total_usage(spent).items()}
+    """Tokens of judge models and how often they were asked, by their names. Each part of a `multi` asks for itself."""
+    asked = [outcome for outcome in outcomes if not isinstance(outcome, NoVerdict)]
+    calls = [usage for outcome in asked for usage in _usage_by_call(outcome)]
+    return {
+        model: ModelUsage(**usage.model_dump(), calls=sum(model in call for call in calls))
+        for model, usage in total_usage(outcome.usage for outcome in asked).items()
+    }
+
+
+def _usage_by_call(outcome: Grade | Failure) -> list[dict[str, TokenUsage]]:
+    return [part.usage for part in outcome.parts.values()] or [outcome.usage]
 
 
 def _error(outcome: Grade | Failure | NoVerdict) -> JsonObject | None:

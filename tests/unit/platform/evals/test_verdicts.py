@@ -101,6 +101,14 @@ def test_tokens_of_judges_are_counted_also_where_no_score_came_of_them() -> None
     }
 
 
+def test_each_part_that_asks_a_judge_is_a_call_of_its_own() -> None:
+    once, twice = TokenUsage(prompt_tokens=5), TokenUsage(prompt_tokens=10)
+    parts = {"a": PartOutcome(usage={"judge": once}), "b": PartOutcome(usage={"judge": once}), "c": PartOutcome()}
+    whole = {"parts": parts, "usage": {"judge": twice}}
+    told = judge_usage([grade(1.0, **whole), FAILED.model_copy(update=whole), grade(1.0, usage={"judge": once})])
+    assert (told["judge"].calls, told["judge"].prompt_tokens) == (5, 25)
+
+
 def test_what_graders_were_sent_and_answered_stands_beside_their_scores() -> None:
     parts = {
         "style": PartOutcome(score=1.0, request="is it?", reply="well written"),
