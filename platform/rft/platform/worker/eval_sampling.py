@@ -5,6 +5,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import cast
 
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
@@ -28,16 +30,16 @@ from rft.platform.evals.verdicts import NoVerdict
 from rft.platform.jobs.run_spec import to_tool_server
 from rft.platform.orders.judge_fields import text_of
 from rft.platform.orders.response_format import to_response_format
-from rft.platform.providers.chat_models import ProviderModel, find_chat_model, policy_for
+from rft.platform.providers.chat_models import ChatModel, ProviderModel, find_chat_model, policy_for
 from rft.platform.providers.schemas import PricePerMillion
 from rft.platform.serving.processes import ServingProcesses
 from rft.platform.settings import Settings
-from rft.platform.store.unit_of_work import reading
+from rft.platform.store.unit_of_work import UnitOfWork
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.eval_items import EvalItem
 from rft.platform.worker.eval_samples import Answer, shown_message, unanswered
 from rft.platform.worker.referred_messages import referred_messages
-from rft.rollouts.chat_policy import UNUSABLE_MODEL, ChatPolicy, ChatSampling
+from rft.rollouts.chat_policy import UNUSABLE_MODEL, ChatSampling
 from rft.rollouts.message_rollout import MessageRollout, MessageSetup, run_message_rollout
 from rft.rollouts.missing_tools import RecentRollouts, suspected_tools
 from rft.rollouts.provider_policy import open_provider_client
@@ -198,12 +200,14 @@ def _finish_reason(trace: FinishedTrace) -> str:
 
 @asynccontextmanager
 async def open_sampling(
-    context: WorkerContext, run: RunRow, client: EndpointClient, processes: ServingProcesses, recent: RecentRollouts
+    context: WorkerContext,
+    run: RunRow,
+    model: ChatModel,
+    client: EndpointClient,
+    processes: ServingProcesses,
+    recent: RecentRollouts,
 ) -> AsyncGenerator[Sampling]:
-    """Connections to the model and to the tools that it calls. Raises UnusableModel.
-
-    `client`: for tools. `recent`: what was sampled before.
-    """
+    """Connections to the model and to the tools that it calls. `client`: for tools; `recent`: what came before."""
     source = DATA_SOURCE.validate_python(cast("dict[str, object]", run.data_source))
     assert isinstance(source, SampledSource), "only these have a model"
     assert source.input_messages is not None, "checked when the run was ordered"
@@ -213,7 +217,10 @@ async def open_sampling(
     called = tuple(to_tool_server(server, context.settings) for server in servers)
     headers = {server.name: server.headers or {} for server in servers}
     async with AsyncExitStack() as stack:
-        policy, price = await _open_policy(context, run, processes, stack)
+        settings = context.settings
+        provider = await stack.enter_async_context(open_provider_client(settings.egress, retry=retry_budget(settings)))
+        policy = policy_for(run.model, model, settings=settings, processes=processes, client=provider, owner=run.id)
+        price = model.price if isinstance(model, ProviderModel) else None
         host = RolloutCallbacks(client, called, headers=headers, job_id=run.id)
         stack.push_async_callback(host.aclose)
         setup = MessageSetup(
@@ -230,18 +237,12 @@ async def open_sampling(
         yield Sampling(run, ItemMessages.of(source.input_messages), tools, setup, _shown(wanted), recent, price)
 
 
-async def _open_policy(
-    context: WorkerContext, run: RunRow, processes: ServingProcesses, stack: AsyncExitStack
-) -> tuple[ChatPolicy, PricePerMillion | None]:
-    settings = context.settings
+async def find_model(connection: AsyncConnection[TupleRow], context: WorkerContext, run: RunRow) -> ChatModel:
+    """The one that is to answer. Raises UnusableModel."""
     try:
-        async with reading(context.database) as uow:
-            model = await find_chat_model(uow, settings, context.secret_box, run.model)
+        return await find_chat_model(UnitOfWork(connection), context.settings, context.secret_box, run.model)
     except ApiError as error:
         raise UnusableModel(error.message) from error
-    client = await stack.enter_async_context(open_provider_client(settings.egress, retry=retry_budget(settings)))
-    policy = policy_for(run.model, model, settings=settings, processes=processes, client=client, owner=run.id)
-    return policy, model.price if isinstance(model, ProviderModel) else None
 
 
 def retry_budget(settings: Settings) -> RetryBudget:

@@ -26,6 +26,7 @@ from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import Lease, LeaseLost, RequestedAction
 from rft.platform.lifecycle.owner import new_owner
 from rft.platform.lifecycle.records import JobError
+from rft.platform.providers.chat_models import ChatModel
 from rft.platform.queue.publishing import enqueue_all
 from rft.platform.serving.processes import ServingProcesses
 from rft.platform.settings import Settings
@@ -36,7 +37,7 @@ from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.eval_criteria import OpenCriteria
 from rft.platform.worker.eval_items import EvalItem, EvalItems, UnusableItems
 from rft.platform.worker.eval_samples import ItemGrading, given_answer
-from rft.platform.worker.eval_sampling import MissingTool, UnusableModel, open_sampling, retry_budget
+from rft.platform.worker.eval_sampling import MissingTool, UnusableModel, find_model, open_sampling, retry_budget
 from rft.platform.worker.own_serving import own_serving
 from rft.rollouts.missing_tools import RECENT, RecentRollouts
 
@@ -137,19 +138,26 @@ class _Execution:
     async def _evaluate(self) -> RunEnd:
         """Raises LeaseLost, UnusableItems, UnusableModel, MissingTool, SecretsUnreadable."""
         context, run = self.context, self.run
-        async with context.database.transaction() as connection:
-            eval_ = await EvalRepository(connection).get(run.eval_id)
-            secrets = await whole_run_secrets(connection, None, context.secret_box, context.settings)
-            items = await EvalItems.of(connection, run, context.file_store)
+        eval_, secrets, items, finished = await self.beat.write(self._read)
         if eval_ is None:
             raise LeaseLost(f"the eval of {run.id} was deleted")
         rows = await items.count()
         await self.beat.write(lambda connection: RunRepository(connection).count_rows(self.lease, rows))
-        async with context.database.transaction() as connection:
-            finished = await OutputItemRepository(connection).finished(run.id)
         async with _open_client(context.settings, secrets) as client:
             await self._grade_rest(eval_, items, finished, client, secrets)
         return RunEnd("completed")
+
+    async def _read(
+        self, connection: AsyncConnection[TupleRow]
+    ) -> tuple[EvalRow | None, RunSecrets, EvalItems, set[tuple[int, int]]]:
+        """What it is made of, and what of it is finished. Raises UnusableItems, SecretsUnreadable."""
+        context, run = self.context, self.run
+        return (
+            await EvalRepository(connection).get(run.eval_id),
+            await whole_run_secrets(connection, None, context.secret_box, context.settings),
+            await EvalItems.of(connection, run, context.file_store),
+            await OutputItemRepository(connection).finished(run.id),
+        )
 
     async def _grade_rest(
         self,
@@ -169,8 +177,8 @@ class _Execution:
             if not self.run.model:
                 await self._grade_all(ItemGrading(self.run.id, fit, criteria, given_answer), rest, most)
                 return
-            recent = await self._recent()
-            async with open_sampling(context, self.run, client, self.processes, recent) as sampling:
+            model, recent = await self.beat.write(self._read_sampling)
+            async with open_sampling(context, self.run, model, client, self.processes, recent) as sampling:
                 grading = ItemGrading(self.run.id, fit, criteria, sampling.answer)
                 try:
                     await self._grade_all(grading, rest, min(most, sampling.max_concurrency))
@@ -181,14 +189,12 @@ class _Execution:
         finally:
             await criteria.aclose()
 
-    async def _recent(self) -> RecentRollouts:
-        """What kept items tell of tools: those that were left may be too few to."""
+    async def _read_sampling(self, connection: AsyncConnection[TupleRow]) -> tuple[ChatModel, RecentRollouts]:
+        """Its model, and what kept items tell of tools: those that are left may be too few to. Raises UnusableModel."""
         recent = RecentRollouts()
-        async with self.context.database.transaction() as connection:
-            kept = await OutputItemRepository(connection).answered_calls(self.run.id, last=RECENT)
-        for answered in kept:
+        for answered in await OutputItemRepository(connection).answered_calls(self.run.id, last=RECENT):
             recent.add_earlier(answered)
-        return recent
+        return await find_model(connection, self.context, self.run), recent
 
     async def _rest(self, items: EvalItems, finished: set[tuple[int, int]]) -> AsyncGenerator[tuple[EvalItem, int]]:
         """What is still to be done."""
