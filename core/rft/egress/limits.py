@@ -27,14 +27,15 @@ class BreakerChange:
 class Limits:
     """The limiters of one process, one per endpoint key, shared by all jobs on that endpoint."""
 
-    def __init__(self, make: Callable[[str], Limiter]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[str], Limiter], *, sharers: int = 1) -> None:
+        """`sharers`: processes that may call the same endpoints at once; each keeps to its part of their own caps."""
+        self._make, self._sharers = make, sharers
         self._limiters: dict[str, Limiter] = {}
 
     @classmethod
-    def fixed(cls, max_in_flight: int) -> "Limits":
+    def fixed(cls, max_in_flight: int, *, sharers: int = 1) -> "Limits":
         """The same fixed cap for every endpoint; no breaker."""
-        return cls(lambda key: Limiter(FixedWindow(max_in_flight)))
+        return cls(lambda key: Limiter(FixedWindow(max_in_flight)), sharers=sharers)
 
     @classmethod
     def adaptive(
@@ -44,6 +45,7 @@ class Limits:
         window: AdaptiveSettings | None = None,
         breaker: BreakerSettings | None = None,
         on_change: Callable[[BreakerChange], None] | None = None,
+        sharers: int = 1,
     ) -> "Limits":
         """Limits that follow each endpoint, with a breaker and a retry share; `max_in_flight` stays the ceiling."""
 
@@ -60,7 +62,7 @@ class Limits:
             limiter.tighten(max_concurrency=max_in_flight, rate_limit=None)
             return limiter
 
-        return cls(make)
+        return cls(make, sharers=sharers)
 
     @classmethod
     def of(
@@ -69,11 +71,12 @@ class Limits:
         *,
         breaker: BreakerSettings | None = None,
         on_change: Callable[[BreakerChange], None] | None = None,
+        sharers: int = 1,
     ) -> "Limits":
         """As the operator wants them: adaptive, or a fixed cap without a breaker."""
         if not settings.has_adaptive_limits:
-            return cls.fixed(settings.max_calls_in_flight)
-        return cls.adaptive(settings.max_calls_in_flight, breaker=breaker, on_change=on_change)
+            return cls.fixed(settings.max_calls_in_flight, sharers=sharers)
+        return cls.adaptive(settings.max_calls_in_flight, breaker=breaker, on_change=on_change, sharers=sharers)
 
     def limiter(self, endpoint: Endpoint, *, owner: str = "") -> Limiter:
         """The endpoint's limiter, with the endpoint's own caps taken over, until their owner lets go of them."""
@@ -81,8 +84,13 @@ class Limits:
         limiter = self._limiters.get(key)
         if limiter is None:
             limiter = self._limiters[key] = self._make(key)
-        if endpoint.max_concurrency is not None or endpoint.rate_limit is not None:
-            limiter.tighten(max_concurrency=endpoint.max_concurrency, rate_limit=endpoint.rate_limit, owner=owner)
+        calls, rate = endpoint.max_concurrency, endpoint.rate_limit
+        if calls is not None or rate is not None:
+            limiter.tighten(
+                max_concurrency=None if calls is None else max(1, calls // self._sharers),
+                rate_limit=None if rate is None else rate / self._sharers,
+                owner=owner,
+            )
         return limiter
 
     def queued_at(self, endpoint: Endpoint) -> int:

@@ -81,7 +81,7 @@ class Settings(BaseSettings):
     train_slots: int = Field(default=1, ge=1)
     """Trainers running at once on one host."""
     eval_slots: int = Field(default=2, ge=1)
-    """Runs of evals at once on one host."""
+    """Runs of evals at once on one host; each keeps to such a part of what tools, graders and providers may get."""
     eval_samples_at_once: int = Field(default=16, ge=1)
     """Samples of one run of an eval that are graded at once; a model may take fewer."""
     max_launches_without_progress: int = Field(default=4, ge=1)

@@ -16,6 +16,7 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.spec import RetryBudget
 from rft.egress.endpoint import Endpoint
 from rft.egress.endpoint_client import Answer, EndpointClient
+from rft.egress.limits import Limits
 from rft.egress.redaction import redact_keys
 from rft.egress.reply import AttemptFailure, Reply
 from rft.rollouts.chat_policy import UNUSABLE_MODEL, ChatFinish, ChatRequest, ChatTurn
@@ -50,11 +51,15 @@ class ProviderEndpoint:
 
 
 def open_provider_client(
-    egress: EgressSettings, *, retry: RetryBudget | None = None, on_attempt: Callable[[Attempt], None] | None = None
+    egress: EgressSettings,
+    *,
+    retry: RetryBudget | None = None,
+    limits: Limits | None = None,
+    on_attempt: Callable[[Attempt], None] | None = None,
 ) -> EndpointClient:
     """Connections for providers: nothing is signed, and conversations may be long. Use as an async context manager."""
     settings = egress.model_copy(update={"max_call_bytes": _MAX_BYTES, "max_reply_bytes": _MAX_BYTES})
-    return EndpointClient.open(settings, retry=retry, on_attempt=on_attempt)
+    return EndpointClient.open(settings, retry=retry, limits=limits, on_attempt=on_attempt)
 
 
 class ProviderPolicy:

@@ -38,6 +38,7 @@ from rft.platform.store.unit_of_work import UnitOfWork
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.eval_items import EvalItem
 from rft.platform.worker.eval_samples import Answer, shown_message, unanswered
+from rft.platform.worker.per_process_limits import limits_of_eval_run
 from rft.platform.worker.referred_messages import referred_messages
 from rft.rollouts.chat_policy import UNUSABLE_MODEL, ChatSampling
 from rft.rollouts.message_rollout import MessageRollout, MessageSetup, run_message_rollout
@@ -218,7 +219,9 @@ async def open_sampling(
     headers = {server.name: server.headers or {} for server in servers}
     async with AsyncExitStack() as stack:
         settings = context.settings
-        provider = await stack.enter_async_context(open_provider_client(settings.egress, retry=retry_budget(settings)))
+        provider = await stack.enter_async_context(
+            open_provider_client(settings.egress, retry=retry_budget(settings), limits=limits_of_eval_run(settings))
+        )
         policy = policy_for(run.model, model, settings=settings, processes=processes, client=provider, owner=run.id)
         price = model.price if isinstance(model, ProviderModel) else None
         host = RolloutCallbacks(client, called, headers=headers, job_id=run.id)

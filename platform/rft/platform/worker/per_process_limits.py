@@ -1,14 +1,20 @@
-"""Several trainers on one host without gateway services: each knows only its own calls."""
+"""Several processes on one host that call the same endpoints: each knows only its own calls."""
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from rft.egress.limits import Limits
 from rft.platform.lifecycle.events import add_event
 from rft.platform.settings import Settings
 
 
+def limits_of_eval_run(settings: Settings) -> Limits:
+    """One run's part: as many as run at once together keep to what the endpoints' owners say."""
+    return Limits.of(settings.egress, sharers=settings.eval_slots)
+
+
 def limits_warning(settings: Settings) -> str | None:
-    """What is to be said about it; None where there is nothing to warn of."""
+    """What is to be said about trainers without gateway services; None where there is nothing to warn of."""
     pairs = (("tools", settings.tool_gateway_url), ("graders", settings.grader_gateway_url))
     alone = " and ".join(names for names, url in pairs if url is None)
     if settings.train_slots < 2 or not alone:

@@ -14,7 +14,6 @@ from rft.core.failure import Failure
 from rft.core.schema_fit import SchemaFit
 from rft.core.spec import RunSecrets
 from rft.egress.endpoint_client import EndpointClient
-from rft.egress.limits import Limits
 from rft.egress.signing import Signer
 from rft.platform.evals.output_item_repository import NewOutputItem, OutputItemRepository
 from rft.platform.evals.reconciling import figures_of, next_runs
@@ -39,6 +38,7 @@ from rft.platform.worker.eval_items import EvalItem, EvalItems, UnusableItems
 from rft.platform.worker.eval_samples import ItemGrading, given_answer
 from rft.platform.worker.eval_sampling import MissingTool, UnusableModel, find_model, open_sampling, retry_budget
 from rft.platform.worker.own_serving import own_serving
+from rft.platform.worker.per_process_limits import limits_of_eval_run
 from rft.rollouts.missing_tools import RECENT, RecentRollouts
 
 _LOG = logging.getLogger(__name__)
@@ -259,7 +259,7 @@ def _open_client(settings: Settings, secrets: RunSecrets) -> EndpointClient:
     return EndpointClient.open(
         settings.egress,
         retry=retry_budget(settings),
-        limits=Limits.of(settings.egress),
+        limits=limits_of_eval_run(settings),
         signer=Signer(secrets.signing_secrets) if secrets.signing_secrets else None,
     )
 
