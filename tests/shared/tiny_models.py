@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from rft.engines.architecture import auto_class_of
 
@@ -80,25 +80,35 @@ FAMILIES["mistral3"] = {
     "vision_config": {**_VISION, "model_type": "pixtral", "head_dim": 8},
 }
 FAMILIES["gemma3"] = {"text_config": {**_SHAPE, **FAMILIES["gemma3_text"]}, "vision_config": _VISION}
-"""What each adds to the common shape, by `model_type`. Gemma 3 from 4B on and Mistral Small 3.1 also see."""
+FAMILIES["qwen3_5"] = {
+    "text_config": {**_SHAPE, **FAMILIES["qwen3_5_text"]},
+    "vision_config": {
+        "depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 32, "patch_size": 14,
+    },
+}  # fmt: skip
+"""What each adds to the common shape, by `model_type`. Gemma 3 from 4B on, Mistral Small 3.1 and Qwen3.5 also see."""
 
 
 def tiny(family: str, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     """The same random model at each call; its head is wide enough that answers differ."""
     torch.manual_seed(0)
-    special = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
-    own = {"vocab_size": len(tokenizer), **special}
-    shape = FAMILIES[family]
-    if "text_config" in shape:
-        config = AutoConfig.for_model(family, **{**shape, "text_config": {**shape["text_config"], **own}}, **special)
-    else:
-        config = AutoConfig.for_model(family, **{**_SHAPE, **shape, **own})
+    config = tiny_config(family, tokenizer)
     model = auto_class_of(config).from_config(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() > 1:
                 parameter.normal_(0, 0.15 if "head" in name else 0.1)
     return model
+
+
+def tiny_config(family: str, tokenizer: PreTrainedTokenizerBase) -> PretrainedConfig:
+    """Of that model, and of whatever it sees with."""
+    special = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
+    own = {"vocab_size": len(tokenizer), **special}
+    shape = FAMILIES[family]
+    if "text_config" in shape:
+        return AutoConfig.for_model(family, **{**shape, "text_config": {**shape["text_config"], **own}}, **special)
+    return AutoConfig.for_model(family, **{**_SHAPE, **shape, **own})
 
 
 def save_tiny(family: str, tokenizer: PreTrainedTokenizerBase, folder: Path) -> Path:

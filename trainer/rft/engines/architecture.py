@@ -14,6 +14,13 @@ from rft.engines.tokenizer import UnusableModel
 
 Attention = Literal["sdpa", "eager"]
 _HELD_LAYERS = frozenset({"full_attention", "sliding_attention"})
+_TEXT_AT = {
+    "llama4": "language_model.model.",
+    "qwen3_5": "model.language_model.",
+    "qwen3_5_moe": "model.language_model.",
+    "qwen4_exp": "model.language_model.",
+}
+"""Models that also see, of which transformers takes the language model alone where a causal one is asked for."""
 
 
 def read_config(base_model: str) -> PretrainedConfig:
@@ -42,6 +49,14 @@ def model_class(config: PretrainedConfig) -> type[PreTrainedModel]:
     """What it becomes. Raises UnusableModel."""
     found = auto_class_of(config)._model_mapping.get(type(config), None)
     return cast(type[PreTrainedModel], found[0] if isinstance(found, tuple | list) else found)
+
+
+def text_at(config: PretrainedConfig) -> str | None:
+    """What stands, in the published weights, in place of the `model.` before all layers that are trained.
+
+    None where both have the same names. Servers load the published weights, and know layers by those names.
+    """
+    return _TEXT_AT.get(config.model_type)
 
 
 def attention_of(config: PretrainedConfig) -> Attention:

@@ -47,6 +47,9 @@ model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained({json.dum
 tokenizer = AutoTokenizer.from_pretrained(".")
 ```
 
+A vLLM server applies an adapter where the names of its layers are those of the model that it serves, and else answers
+with the base model without a word: of models that also see, such as Qwen3.5, export with `--merged`.
+
 `chat_template.jinja` is the template it was trained with, `chat.json` says what else its prompts depend on.
 
 ## Hyperparameters

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from transformers import AutoConfig
+from transformers import AutoConfig, PretrainedConfig
 
 from rft.core.errors import RunPaused
 from rft.core.spec import RunSecrets, RunSpec
+from rft.engines.architecture import text_at
 from rft.engines.base_model import max_context_tokens
 from rft.engines.tokenizer import UnusableModel
 from rft.engines.vllm.adapters import AdapterFolder
@@ -31,11 +32,14 @@ _UNSAID_SHARE = 0.4
 
 def open_vllm_engine(spec: RunSpec, secrets: RunSecrets, folder: Path) -> VllmEngine:
     """The engine; its servers are reached by its first call. Raises RunPaused, UnusableModel."""
-    adapters = AdapterFolder(folder / ADAPTERS, run=spec.job_id, launch=randomness.token_hex(4))
+    config = _config(spec)
+    adapters = AdapterFolder(
+        folder / ADAPTERS, run=spec.job_id, launch=randomness.token_hex(4), text_at=text_at(config)
+    )
     if spec.vllm.servers:
-        options = _options(spec, secrets.vllm_api_key)
+        options = _options(spec, config, secrets.vllm_api_key)
         return VllmEngine([ServerAddress(url) for url in spec.vllm.servers], adapters, options)
-    options = _options(spec, randomness.token_urlsafe(24))
+    options = _options(spec, config, randomness.token_urlsafe(24))
     servers = own_servers(spec, options, folder, ports=_free_ports(_own_servers(spec)))
     for _, process in servers:
         process.ensure_running()
@@ -47,11 +51,15 @@ def open_vllm_engine(spec: RunSpec, secrets: RunSecrets, folder: Path) -> VllmEn
     return VllmEngine(addresses, adapters, options, on_close=stop)
 
 
-def _options(spec: RunSpec, api_key: str | None) -> EngineOptions:
+def _config(spec: RunSpec) -> PretrainedConfig:
     try:
-        possible = max_context_tokens(AutoConfig.from_pretrained(spec.base_model), spec.chat.max_context_tokens)
+        return AutoConfig.from_pretrained(spec.base_model)
     except (OSError, ValueError) as error:
         raise UnusableModel(f"the base model {spec.base_model} cannot be loaded: {error}") from error
+
+
+def _options(spec: RunSpec, config: PretrainedConfig, api_key: str | None) -> EngineOptions:
+    possible = max_context_tokens(config, spec.chat.max_context_tokens)
     return EngineOptions(
         base_model=spec.base_model,
         max_context_tokens=min(possible, spec.vllm.max_context_tokens or possible),
