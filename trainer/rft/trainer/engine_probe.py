@@ -1,12 +1,15 @@
 """Whether servers sample from the weights that are trained: their log-probabilities against a plain forward pass.
 
-Asked of the untrained policy and of the first adapter that differs from it, before anything is made of their samples.
+Asked of the untrained policy and of adapters, before anything is made of their samples, until one has differed so much
+from the base model that a server which left it out would have been seen.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import cast
 
 import torch
+from peft import PeftModel
 from torch import nn
 
 from rft.core.errors import RunPaused
@@ -17,6 +20,10 @@ from rft.trainer.loop_thread import LoopThread
 
 LARGEST_MEAN_GAP = 0.1
 """Beyond rounding, also in half precision; another model or adapter is off by far more."""
+_FEWEST_TIMES = 2.0
+"""So much farther off one of policy and base model are the log-probabilities of a server that has the other."""
+_ROUNDING = 1e-4
+"""Gaps below say nothing, also in single precision."""
 _PROMPT_TOKENS, _SAMPLED_TOKENS = 64, 16
 
 
@@ -45,10 +52,10 @@ class EngineProbe:
             "probe", self._prompt_ids, _SAMPLED_TOKENS, (), seed=version, temperature=self._temperature
         )
         samples = self._loop_thread.call(self._engine.sample_at_each(request))
+        is_applied = True
         for server, sample in samples.items():
             check_sample(sample, request)
-            with self.passing():
-                gap = mean_gap(self.policy, self._prompt_ids, sample, self._temperature)
+            gap = self._gap(self.policy, sample)
             if not gap <= LARGEST_MEAN_GAP:
                 what = f"the adapter of step {version}" if version else "the base model"
                 raise RunPaused(
@@ -57,8 +64,29 @@ class EngineProbe:
                     f"forward pass in the mean, where {LARGEST_MEAN_GAP:g} is allowed. Does it serve the same files, "
                     f"and with `--logprobs-mode processed_logprobs`?",
                 )
+            is_applied = is_applied and (not version or self._is_applied(self.policy, server, version, sample, gap))
         self._is_base_known = True
-        self._is_adapter_known = self._is_adapter_known or version > 0
+        self._is_adapter_known = self._is_adapter_known or (version > 0 and is_applied)
+
+    def _is_applied(self, policy: nn.Module, server: str, version: int, sample: Sample, gap: float) -> bool:
+        """Whether the server is seen to have the adapter: young ones differ too little from the base model to tell.
+
+        Raises RunPaused where it has the base model in its place.
+        """
+        with cast(PeftModel, policy).disable_adapter():
+            without = self._gap(policy, sample)
+        if gap > max(_ROUNDING, _FEWEST_TIMES * without):
+            raise RunPaused(
+                "engine_mismatch",
+                f"vLLM server {server} does not apply the adapter of step {version}: its log-probabilities are "
+                f"{gap:.3g} off a forward pass in the mean, and {without:.3g} off one of the base model alone. Does it "
+                f"load adapters for every layer that is trained (`--lora-target-modules`)?",
+            )
+        return without > max(_ROUNDING, _FEWEST_TIMES * gap)
+
+    def _gap(self, policy: nn.Module, sample: Sample) -> float:
+        with self.passing():
+            return mean_gap(policy, self._prompt_ids, sample, self._temperature)
 
 
 @torch.no_grad()
