@@ -1,8 +1,10 @@
 """One engine, several policy versions at once: each conversation goes on under its own."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -109,4 +111,30 @@ async def test_an_engine_of_one_version_takes_no_other_while_it_samples(
     await engine.publish(1, tmp_path / "v1")
     with pytest.raises(SamplerError, match="version 0 is not served any more"):
         engine.rollout_began("late", 0)
+    await engine.close()
+
+
+async def test_an_engine_of_one_version_takes_another_as_soon_as_nobody_waits_for_its_samples(
+    adapted: dict[int, torch.nn.Module], make_model: MakeModel, tmp_path: Path
+) -> None:
+    model, passes = make_model(), count()
+    is_under_way, may_go_on = threading.Event(), threading.Event()
+
+    def hold_the_second(*_: object) -> None:
+        if next(passes) == 1:
+            is_under_way.set()
+            may_go_on.wait()
+
+    model.get_input_embeddings().register_forward_hook(hold_the_second)
+    engine = SlotEngine(model, max_context_tokens=CONTEXT_TOKENS)
+    given_up = asyncio.create_task(engine.sample(ask([30, 31], max_tokens=200, stop=())))
+    await asyncio.to_thread(is_under_way.wait)
+    given_up.cancel()
+    await asyncio.gather(given_up, return_exceptions=True)
+    published = asyncio.create_task(engine.publish(1, tmp_path / "v1"))
+    await asyncio.sleep(0)
+    may_go_on.set()
+    await published
+    sample = await engine.sample(ask([30, 31], max_tokens=5, stop=()))
+    assert gap(adapted[1], [30, 31], sample) <= 1e-5
     await engine.close()

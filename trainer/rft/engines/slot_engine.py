@@ -168,6 +168,7 @@ class SlotEngine:
     def _publish(self, new: NewWeights) -> None:
         if not new.done.set_running_or_notify_cancel():
             return  # Given up before it began. From here on it cannot be.
+        self._scheduler.drop_cancelled()
         try:
             self._weights.publish(new.version, new.adapter_dir, is_idle=self._scheduler.is_idle)
         except SamplerError as error:

@@ -59,10 +59,15 @@ class SlotScheduler:
         self._table.forget()
         return drained
 
-    def next_pass(self) -> list[tuple[Segment, Running]]:
-        """What each request of the batch computes next, drafts included; similar ones are adjacent."""
+    def drop_cancelled(self) -> None:
+        """Requests that nobody waits for any more leave the batch and the queue."""
         for running in [running for running in self._running if running.is_cancelled]:
             self.leave(running)
+        self._waiting = deque(running for running in self._waiting if not running.is_cancelled)
+
+    def next_pass(self) -> list[tuple[Segment, Running]]:
+        """What each request of the batch computes next, drafts included; similar ones are adjacent."""
+        self.drop_cancelled()
         self._admit()
         chosen = self._schedule()
         while not self._has_memory(chosen):
@@ -122,8 +127,6 @@ class SlotScheduler:
         self._is_full = False
         for _ in range(len(self._waiting)):
             running = self._waiting.popleft()
-            if running.is_cancelled:
-                continue
             place = self._place(running)
             if place is None:
                 self._waiting.append(running)
