@@ -370,3 +370,15 @@ async def test_a_server_whose_answer_was_lost_is_woken_before_it_takes_requests(
         await engine.wake_up()
         await engine.sample(ask(version=1))
     assert [call.path for call in server.calls].count(WAKE_UP) >= 2
+
+
+async def test_a_server_that_was_not_there_when_it_was_asked_first_answers_once_it_is(tmp_path: Path) -> None:
+    port, server = free_port(), scripted()
+    engine = engine_over([f"http://127.0.0.1:{port}"], tmp_path, start_patience_s=1.0)
+    with pytest.raises(SamplerError, match="No vLLM server is up"):
+        await engine.sample(ask())
+    async with LoopbackEndpoint(server, port=port):
+        await engine.sample(ask())
+        await engine.publish(1, adapter(tmp_path / "c1"))
+        await engine.close()
+    assert [body["model"] for body in server.sampled] == [BASE]

@@ -230,7 +230,7 @@ class VllmEngine:
         """The servers, once one is up. Raises RunPaused."""
         if self._is_closed:
             raise SamplerError("the engine is closed")
-        if self._starting is None:
+        if self._starting is None or _has_failed(self._starting):
             self._starting = asyncio.create_task(self._start())
         _, pool = await asyncio.shield(self._starting)
         return pool
@@ -283,6 +283,10 @@ class VllmEngine:
             task = asyncio.ensure_future(self._versions.retire(self._servers))
             self._retiring.add(task)
             task.add_done_callback(self._retiring.discard)
+
+
+def _has_failed(task: asyncio.Task[tuple[HttpClient, ServerPool]]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
 
 
 def _is_settled(pool: ServerPool) -> bool:
