@@ -34,6 +34,11 @@ class ServerOptions:
     host: str = "127.0.0.1"
 
 
+def held_rank(lora_rank: int) -> int:
+    """The largest rank that a server holds where it has to hold this one: vLLM knows a few."""
+    return next((rank for rank in _RANKS if rank >= lora_rank), lora_rank)
+
+
 def server_command(python: Path, options: ServerOptions) -> list[str]:
     """What is executed."""
     flags: dict[str, str | int | float | None] = {
@@ -48,7 +53,7 @@ def server_command(python: Path, options: ServerOptions) -> list[str]:
         "--enable-lora": None,
         "--max-loras": max(_ADAPTERS_AT_ONCE, options.policy_versions),
         "--max-cpu-loras": max(_ADAPTERS_KNOWN, 2 * options.policy_versions),
-        "--max-lora-rank": next((rank for rank in _RANKS if rank >= options.lora_rank), options.lora_rank),
+        "--max-lora-rank": held_rank(options.lora_rank),
         "--max-num-seqs": options.requests_at_once,
     }
     if options.max_context_tokens is not None:

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rft.core.spec import Engine
 from rft.platform.api.errors import Unavailable
 from rft.platform.jobs.run_spec import to_vllm_spec
 from rft.platform.lifecycle.lease import Lease
@@ -24,10 +25,12 @@ from rft.platform.settings import Settings
 from rft.platform.store.database import Database
 from rft.serving_wire.endpoint_file import read_endpoint
 from rft.serving_wire.records import ServingEndpoint, ServingSpec
+from rft.vllm_server.command import held_rank
 
 _POLL_S, _TAKE_S = 0.05, 0.25
 _COMMAND = (sys.executable, "-m", "rft.serving")
-_LARGEST_RANK = 64
+_USUAL_RANK = 64
+"""A vLLM server of our own has room for adapters up to this rank; room for larger ones makes all of them slower."""
 _SOON_S, _LATER_S = 5.0, 30.0
 _ENDING_S = 5.0
 """How long a process takes to end that answers nobody."""
@@ -87,8 +90,10 @@ class ServingProcesses:
 
     def folder_of(self, model: ServedModel) -> Path:
         """Where its process says how it is reached."""
-        name = hashlib.sha256(f"{model.base_model}\n{model.chat.model_dump_json()}".encode()).hexdigest()[:16]
-        return self.settings.serving_dir / name
+        told, rank = f"{model.base_model}\n{model.chat.model_dump_json()}", self._rank(model)
+        if rank > _USUAL_RANK and self.settings.engine == Engine.VLLM and not self.settings.vllm_servers:
+            told += f"\n{rank}"
+        return self.settings.serving_dir / hashlib.sha256(told.encode()).hexdigest()[:16]
 
     async def _endpoint(self, model: ServedModel, folder: Path) -> ServingEndpoint:
         found = read_endpoint(folder)
@@ -163,6 +168,10 @@ class ServingProcesses:
     def _running(self) -> list[ServingProcess]:
         return [process for process in self._own.values() if not process.has_ended]
 
+    def _rank(self, model: ServedModel) -> int:
+        """The largest that its process holds."""
+        return held_rank(max(_USUAL_RANK, model.rank))
+
     def _spec(self, model: ServedModel, folder: Path) -> ServingSpec:
         settings = self.settings
         return ServingSpec(
@@ -170,7 +179,7 @@ class ServingProcesses:
             chat=model.chat,
             engine=settings.engine,
             vllm=to_vllm_spec(settings),
-            lora_rank=_LARGEST_RANK,
+            lora_rank=self._rank(model),
             torch_threads=settings.torch_threads,
             folder=str(folder),
             idle_s=settings.serving_idle_s,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rft.core.chat_spec import ChatSpec
 from rft.platform.api.errors import BadRequest, NotFound
-from rft.platform.jobs.repository import JobRow
+from rft.platform.jobs.run_spec import to_lora
 from rft.platform.models.service import final_step, find_fine_tuned
 from rft.platform.orders.base_models import STARTER, base_models, chat_of_job, chat_spec
 from rft.platform.orders.schemas import Method
@@ -22,6 +22,8 @@ class ServedModel:
     """Directory or hub name: models with the same one share a process."""
     chat: ChatSpec
     adapter: AdapterRef | None
+    rank: int = 0
+    """Of its adapter."""
 
 
 def find_base(settings: Settings, name: str) -> ServedModel | None:
@@ -41,16 +43,15 @@ async def find_served(uow: UnitOfWork, settings: Settings, name: str) -> ServedM
         raise NotFound(
             f"The checkpoint of the model '{name}' is no longer kept.", param="model", code="model_not_found"
         )
-    return ServedModel(
-        _there(name, job.base_model_path), _plain(chat_spec(job.model, settings)), _ref(job, settings, directory)
+    order = Method.model_validate(job.method).reinforcement
+    trained = (job.resolved and job.resolved.lora) or to_lora(order, job.model, settings)
+    adapter = AdapterRef(
+        directory=str(directory),
+        chat=_plain(job.chat or chat_of_job(job.model, settings)),
+        reasoning_effort=order.hyperparameters.reasoning_effort,
     )
-
-
-def _ref(job: JobRow, settings: Settings, directory: Path) -> AdapterRef:
-    effort = Method.model_validate(job.method).reinforcement.hyperparameters.reasoning_effort
-    return AdapterRef(
-        directory=str(directory), chat=_plain(job.chat or chat_of_job(job.model, settings)), reasoning_effort=effort
-    )
+    there = _there(name, job.base_model_path)
+    return ServedModel(there, _plain(chat_spec(job.model, settings)), adapter, trained.rank)
 
 
 def _plain(chat: ChatSpec) -> ChatSpec:
