@@ -16,18 +16,23 @@ if __name__ == "__main__":
     prepare_imports()
 
 from peft import PeftModel
-from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
+from rft.engines.architecture import auto_class_of, read_config
+from rft.engines.tokenizer import UnusableModel
+
 _BESIDE = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat.json")
-_OF_BASE = ("generation_config.json",)
+_SEES_WITH = ("preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")
+_OF_BASE = ("generation_config.json", *_SEES_WITH)
 
 
 def export_merged(adapter: Path, target: Path, base_model: str | None = None) -> None:
-    """`base_model`: where it lies; None for where the adapter was trained from it. Raises OSError, ValueError."""
+    """`base_model`: where it lies; None for where the adapter was trained from it. Raises OSError, ValueError,
+    UnusableModel.
+    """
     base = base_model or str(json.loads((adapter / "adapter_config.json").read_text())["base_model_name_or_path"])
     disable_progress_bar()
-    model = AutoModelForCausalLM.from_pretrained(base, dtype="auto")
+    model = auto_class_of(read_config(base)).from_pretrained(base, dtype="auto")
     merged = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
     merged.save_pretrained(target, safe_serialization=True)
     for source, names in ((Path(base), (*_OF_BASE, *_BESIDE)), (adapter, _BESIDE)):
@@ -45,7 +50,7 @@ def main() -> None:
     args = parser.parse_args()
     try:
         export_merged(args.adapter, args.target, args.base)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, UnusableModel) as error:
         sys.exit(str(error).splitlines()[0])
 
 

@@ -44,6 +44,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained({json.dumps(job.base_model_path)}), ".")
+# Where transformers knows the base model as one that also sees, and as no other: AutoModelForImageTextToText.
 tokenizer = AutoTokenizer.from_pretrained(".")
 ```
 
