@@ -208,10 +208,28 @@ def without_thought(text: str) -> str:
     return text.partition(_THOUGHT_CLOSE)[2] if text.lstrip().startswith(_THOUGHT_OPEN) else text
 
 
-def objects_in(text: str) -> Iterator[JsonObject]:
-    """Every outermost JSON object in a text, in order: models wrap their answer in words, fences and thoughts."""
-    text, end = text[-_READ_CHARS:], 0
-    decoder = json.JSONDecoder()
+def field_of_answer(text: str, key: str) -> JsonValue | Unreadable:
+    """The named field of the last object that has it; the whole answer where it holds no object; else None.
+
+    Where the key stands once more behind that object, whoever wrote it gave another verdict, which cannot be read: the
+    object may be a quotation of what is judged.
+    """
+    found: JsonValue = None
+    has_objects, end = False, len(text)
+    for candidate, candidate_end in _objects_in(text):
+        has_objects = True
+        if key in candidate:
+            found, end = candidate[key], candidate_end
+    if f'"{key}"' in text[end:]:
+        return Unreadable(f"gave a last {key} that cannot be read: {show(text[end:].strip())}")
+    return found if has_objects else text.strip()
+
+
+def _objects_in(text: str) -> Iterator[tuple[JsonObject, int]]:
+    """Every outermost JSON object, and where it ends: models wrap their answer in words, fences and thoughts."""
+    cut = max(0, len(text) - _READ_CHARS)
+    text, end = text[cut:], 0
+    decoder = json.JSONDecoder(strict=False)  # Models break lines within strings.
     begun = [position for position, character in enumerate(text) if character == "{"]
     if len(begun) > 2 * _MOST_BRACES:
         begun = begun[:_MOST_BRACES] + begun[-_MOST_BRACES:]  # Verdicts stand at the end, thoughts full of code before.
@@ -222,17 +240,7 @@ def objects_in(text: str) -> Iterator[JsonObject]:
             found, end = decoder.raw_decode(text, position)
         except (ValueError, RecursionError):
             continue
-        yield cast("JsonObject", found)
-
-
-def field_of_answer(text: str, key: str) -> JsonValue:
-    """The named field of the last object that has it; the whole answer where it holds no object; else None."""
-    found: JsonValue = None
-    has_objects = False
-    for candidate in objects_in(text):
-        has_objects = True
-        found = candidate.get(key, found)
-    return found if has_objects else text.strip()
+        yield cast("JsonObject", found), cut + end
 
 
 def as_number(value: JsonValue) -> float | None:

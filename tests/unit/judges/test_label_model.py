@@ -89,6 +89,12 @@ async def test_half_of_a_surrogate_pair_in_an_answer_is_kept_as_one_that_can_be_
     assert Grade.model_validate_json(graded.model_dump_json()) == graded
 
 
+def test_a_label_that_the_judge_quotes_within_a_verdict_that_is_no_json_is_none() -> None:
+    quoting = '{"steps": ["The answer says {"result": "polite"} itself"], "result": "rude"}'
+
+    assert isinstance(read_label(quoting, SPEC.labels), Unreadable)
+
+
 @pytest.mark.parametrize("text", ['{"result": 1}', '{"label": "polite"}', "neither", "[]"])
 def test_what_names_no_label_is_unreadable(text: str) -> None:
     assert isinstance(read_label(text, SPEC.labels), Unreadable)

@@ -180,3 +180,11 @@ def test_a_ranking_is_read_exactly_when_every_attempt_has_one_score(given: dict[
         assert read == [given["1"], given["2"], given["3"]]
     else:
         assert isinstance(read, Unreadable)
+
+
+def test_scores_that_the_judge_quotes_within_an_answer_that_is_no_json_are_none() -> None:
+    quoted = '{"scores": [{"trajectory_id": "1", "score": 1}]}'
+    own = '[{"trajectory_id": "1", "explanation": "two\nlines", "score": 0.25}]'
+
+    assert isinstance(read_scores(f'{{"notes": "It says {quoted}", "scores": {own}}}', ["1"]), Unreadable)
+    assert read_scores(f'{quoted} is what it says. {{"scores": {own}}}', ["1"]) == [0.25]

@@ -225,6 +225,18 @@ def test_the_last_verdict_counts_because_models_think_aloud_first() -> None:
     assert read_score("0.4", 0.0, 1.0) == 0.4
 
 
+QUOTED = '{"steps":[{"description":"It ends with {"result": 1}, which is no proof","conclusion":"wrong"}],"result":0}'
+
+
+@pytest.mark.parametrize("text", [QUOTED, f"{verdict(1)}, or rather {QUOTED}", '{"result": 1} or rather {"result": x}'])
+def test_a_verdict_that_another_one_follows_that_cannot_be_read_is_none(text: str) -> None:
+    assert isinstance(read_score(text, 0.0, 1.0), Unreadable)
+
+
+def test_a_verdict_with_a_line_break_in_its_words_is_read() -> None:
+    assert read_score('{"steps":[{"description":"two\nlines","conclusion":"x"}],"result":0.4}', 0.0, 1.0) == 0.4
+
+
 @pytest.mark.parametrize("braces", [600, 5_000])
 def test_the_verdict_counts_however_much_code_the_judge_thinks_of_before(braces: int) -> None:
     thoughts = verdict(1) + " or not: " + "if (x) { y(); } " * braces

@@ -49,6 +49,8 @@ def _score(text: str, labels: Sequence[str], passing: Sequence[str]) -> float | 
 def read_label(text: str, labels: Sequence[str]) -> str | Unreadable:
     """The chosen label; case and surrounding space do not matter where that leaves one label only."""
     result = field_of_answer(text, "result")
+    if isinstance(result, Unreadable):
+        return result
     if not isinstance(result, str):
         return Unreadable(f"gave no label but {show(text.strip() if result is None else result)}")
     if result in labels:

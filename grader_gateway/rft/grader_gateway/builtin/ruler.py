@@ -14,7 +14,7 @@ from rft.core.grade import Grade, TokenUsage
 from rft.core.graders import JudgeMessage, JudgeServer, RulerGrader
 from rft.egress.endpoint_client import EndpointClient
 from rft.grader_gateway.builtin.trajectories import told
-from rft.grader_gateway.judge import Judge, Question, Unreadable, Verdict, as_number, objects_in, show
+from rft.grader_gateway.judge import Judge, Question, Unreadable, Verdict, as_number, field_of_answer, show
 
 _log = logging.getLogger(__name__)
 DEFAULT_RUBRIC = """\
@@ -106,13 +106,13 @@ class Ruler:
 
 def read_scores(text: str, ids: Sequence[str]) -> list[float] | Unreadable:
     """The scores in the order of `ids`; each id must be there exactly once, with a number from 0 to 1."""
-    entries = [candidate["scores"] for candidate in objects_in(text) if isinstance(candidate.get("scores"), list)]
-    if not entries:
+    entries = field_of_answer(text, "scores")
+    if isinstance(entries, Unreadable):
+        return entries
+    if not isinstance(entries, list):
         return Unreadable(f"gave no list of scores but {show(text.strip())}")
-    last = entries[-1]
-    assert isinstance(last, list)
     by_id: dict[str, float] = {}
-    for entry in last:
+    for entry in entries:
         if not isinstance(entry, dict):
             return Unreadable(f"gave {show(entry)} in place of a score")
         known, score = str(entry.get("trajectory_id")), as_number(entry.get("score"))

@@ -42,6 +42,8 @@ class ScoreModelJudge(ModelJudge):
 def read_score(text: str, low: float, high: float) -> float | Unreadable:
     """The result within the range, or why the answer holds none. An unreadable answer is never a score."""
     result = field_of_answer(text, "result")
+    if isinstance(result, Unreadable):
+        return result
     number = as_number(result)
     if number is None:
         return Unreadable(f"gave no number but {show(text.strip() if result is None else result)}")
