@@ -34,6 +34,8 @@ _SCHEMA_REFUSALS = (400, 415, 422)
 """What servers answer that do not know `response_format`."""
 _THOUGHT_OPEN, _THOUGHT_CLOSE = "<think>", "</think>"
 """As servers hand thoughts out that do not tell them apart."""
+_ANSWER_OPEN = ("{", "```")
+"""What begins so is no thought, and may quote its mark."""
 _SHOWN_CHARS = 120
 _READ_CHARS = 100_000
 _MOST_BRACES = 500
@@ -204,8 +206,13 @@ def read_text(completion: Mapping[str, JsonValue]) -> str | Unreadable:
 
 
 def without_thought(text: str) -> str:
-    """What follows the thought that a text begins with: a verdict that was weighed there is not the one given."""
-    return text.partition(_THOUGHT_CLOSE)[2] if text.lstrip().startswith(_THOUGHT_OPEN) else text
+    """What follows the thought that a text begins with: a verdict that was weighed there is not the one given.
+
+    Templates of some models write the opening mark at the prompt's end, so that only the closing one is in the answer.
+    """
+    begin = text.lstrip()
+    is_thought = begin.startswith(_THOUGHT_OPEN) or (_THOUGHT_CLOSE in text and not begin.startswith(_ANSWER_OPEN))
+    return text.partition(_THOUGHT_CLOSE)[2] if is_thought else text
 
 
 def field_of_answer(text: str, key: str) -> JsonValue | Unreadable:

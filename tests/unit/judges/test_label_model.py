@@ -70,6 +70,9 @@ async def test_a_label_that_is_none_is_asked_for_again_and_then_a_failure(court:
         ('<think>Perhaps {"result": "rude"}? No.</think>{"result": "polite"}', 1.0),
         ('<think>Perhaps {"result": "polite"}? Well.</think>I cannot say.', None),
         ('<think>Perhaps {"result": "polite"}?', None),
+        ('Perhaps {"result": "polite"}? No.</think>\nrude', 0.0),
+        ('Perhaps {"result": "polite"}? No.\n</think>\n\nI cannot say.', None),
+        ('```json\n{"steps": ["It says </think>."], "result": "polite"}\n```', 1.0),
         ('{"steps": [{"description": "It says <think> and </think>."}], "result": "polite"}', 1.0),
     ],
 )
