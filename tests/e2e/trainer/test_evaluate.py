@@ -12,6 +12,7 @@ from rft.core.errors import RftError
 from rft.core.spec import RunSecrets, RunSpec
 from rft.engines.base import Engine
 from rft.engines.choose import open_engine
+from rft.rollouts.connections import CustomerConnections, open_connections
 from rft.run_directory import layout
 from rft.run_directory.files import read_spec
 from rft.trainer.evaluate import Wanted, evaluate
@@ -31,7 +32,12 @@ def test_a_checkpoint_is_evaluated_again_under_names_of_its_own(
         names.append(spec.job_id)
         return open_engine(spec, secrets, chat_format, folder)
 
+    async def connected(spec: RunSpec, secrets: RunSecrets) -> CustomerConnections:
+        names.append(spec.job_id)
+        return await open_connections(spec, secrets)
+
     monkeypatch.setattr("rft.trainer.evaluate.open_engine", opened)
+    monkeypatch.setattr("rft.trainer.evaluate.open_connections", connected)
     run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=1)
     assert run(run_dir, RunSecrets()).outcome == "succeeded"
     log = (run_dir / layout.EVENTS).read_bytes()
@@ -43,7 +49,8 @@ def test_a_checkpoint_is_evaluated_again_under_names_of_its_own(
     in_training = {received.trace_id for received in customer.received[:calls]}
     assert not in_training & {received.trace_id for received in customer.received[calls:]}
     assert (run_dir / layout.EVENTS).read_bytes() == log
-    assert names != [read_spec(run_dir).job_id], "servers would forget what the run has them sample from"
+    assert len(names) == 2
+    assert read_spec(run_dir).job_id not in names, "servers and gateway services would forget what the run has there"
 
 
 @pytest.mark.slow

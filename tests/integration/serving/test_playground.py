@@ -19,6 +19,8 @@ from openai import APITimeoutError, AsyncOpenAI, BadRequestError, NotFoundError
 from psycopg.types.json import Jsonb
 
 from rft.core.base import JsonObject
+from rft.core.spec import RunSecrets, RunSpec
+from rft.rollouts.connections import CustomerConnections, open_tool_connections
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
@@ -141,6 +143,22 @@ async def test_what_it_says_goes_back_with_the_next_question(client: AsyncOpenAI
     messages = [*ASKED, *first["messages"], {"role": "user", "content": "How much?"}]
     second = await play(client, customer, messages=messages)
     assert [message["content"] for message in second["messages"]] == [ANSWER]
+
+
+async def test_two_conversations_do_not_end_each_others_rollouts_at_a_gateway_service(
+    client: AsyncOpenAI, customer: Customer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = list[str]()
+
+    async def connected(spec: RunSpec, secrets: RunSecrets) -> CustomerConnections:
+        names.append(spec.job_id)
+        return await open_tool_connections(spec, secrets)
+
+    monkeypatch.setattr("rft.platform.serving.playground.playing.open_tool_connections", connected)
+    await play(client, customer)
+    await play(client, customer)
+    assert len({*names}) == 2
+    assert all(name.startswith(f"playground-{customer.job_id}") for name in names), "endpoints see whose it is"
 
 
 async def test_the_jobs_budget_of_calls_holds(platform: ServedPlatform, customer: Customer) -> None:

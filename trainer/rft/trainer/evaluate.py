@@ -96,13 +96,15 @@ def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluat
 def _evaluated(
     run_dir: Path, spec: RunSpec, secrets: RunSecrets, wanted: Wanted, chat_format: TemplateChatFormat, scratch: Path
 ) -> list[Evaluation]:
-    # At vLLM servers, whoever has the run's name unloads what its trainer has loaded: the run may be under way.
-    engine = open_engine(spec.model_copy(update={"job_id": scratch.name}), secrets, chat_format, scratch)
+    # The run may be under way: at vLLM servers, whoever has its name unloads what its trainer has loaded, and gateway
+    # services tell the ends of its open rollouts.
+    own = spec.model_copy(update={"job_id": scratch.name})
+    engine = open_engine(own, secrets, chat_format, scratch)
     all_rows = valid_rows(run_dir) if wanted.rows is None else read_rows(wanted.rows, param="rows")
     fit = split_by_fit(with_job_tools(all_rows, spec.tools), chat_format, max_context_tokens=engine.max_context_tokens)
     loop_thread = LoopThread()
     try:
-        connections = loop_thread.call(open_connections(spec, secrets))
+        connections = loop_thread.call(open_connections(own, secrets))
         try:
             done: list[Evaluation] = []
             for step in sorted(set(wanted.steps)):

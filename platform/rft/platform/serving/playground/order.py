@@ -1,5 +1,6 @@
 """From a request to what is run: the model, the row and the job's tools with their secrets."""
 
+import secrets as random_source
 from dataclasses import dataclass
 from typing import cast
 
@@ -98,7 +99,9 @@ def _specification(job: JobRow, settings: Settings, sealed: RunSecrets) -> tuple
     spec = to_run_spec(job, wanted, settings, job.base_model_path, job.chat)
     tools, grader, secrets = take_secret_urls(spec.tools, spec.grader, sealed)
     called, grader = put_secret_urls(tools, grader, secrets)
-    return spec.model_copy(update={"tools": called, "grader": grader, "job_id": f"playground-{job.id}"}), secrets
+    # Of its own beside the job's other conversations, too: gateway services take whoever comes twice for a successor.
+    name = f"playground-{job.id}-{random_source.token_hex(4)}"
+    return spec.model_copy(update={"tools": called, "grader": grader, "job_id": name}), secrets
 
 
 def _ordered_tools(body: PlaygroundBody) -> tuple[ToolSchema, ...]:
