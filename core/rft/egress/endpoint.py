@@ -53,6 +53,8 @@ class Endpoint:
     """Calls started per second at most."""
     is_safe_to_repeat: bool = True
     """Whether a call that may have arrived may be sent again."""
+    lane: str = ""
+    """Calls of another lane wait for another limit, however many of this one hang; each lane learns for itself."""
     header_list: HeaderList = field(init=False, repr=False, compare=False)
     """`headers` and ours, ready to be sent."""
     secrets: tuple[str, ...] = field(init=False, repr=False, compare=False)

@@ -13,6 +13,9 @@ from rft.egress.reply import AttemptFailure
 from rft.egress.retry_share import RetryShare
 from rft.egress.window import FixedWindow
 
+_LANE_MARK = "#"
+"""No endpoint's key has a fragment."""
+
 
 @dataclass(frozen=True, slots=True)
 class BreakerChange:
@@ -25,7 +28,7 @@ class BreakerChange:
 
 
 class Limits:
-    """The limiters of one process, one per endpoint key, shared by all jobs on that endpoint."""
+    """The limiters of one process, one per endpoint key and lane, shared by all jobs on that endpoint."""
 
     def __init__(self, make: Callable[[str], Limiter], *, sharers: int = 1) -> None:
         """`sharers`: processes that may call the same endpoints at once; each keeps to its part of their own caps."""
@@ -55,7 +58,7 @@ class Limits:
             state = Breaker(breaker or BreakerSettings())
 
             def tell(new: BreakerState) -> None:
-                if on_change is not None:
+                if on_change is not None and _LANE_MARK not in key:  # The endpoint's state is that of its main lane.
                     on_change(BreakerChange(key, new, state.last_failure))
 
             limiter = Limiter(AdaptiveWindow(settings), breaker=state, retries=RetryShare(), on_change=tell)
@@ -80,7 +83,7 @@ class Limits:
 
     def limiter(self, endpoint: Endpoint, *, owner: str = "") -> Limiter:
         """The endpoint's limiter, with the endpoint's own caps taken over, until their owner lets go of them."""
-        key = endpoint_key(endpoint.url)
+        key = _lane_key(endpoint)
         limiter = self._limiters.get(key)
         if limiter is None:
             limiter = self._limiters[key] = self._make(key)
@@ -95,7 +98,7 @@ class Limits:
 
     def queued_at(self, endpoint: Endpoint) -> int:
         """Calls that wait for the endpoint now."""
-        limiter = self._limiters.get(endpoint_key(endpoint.url))
+        limiter = self._limiters.get(_lane_key(endpoint))
         return 0 if limiter is None else limiter.queued
 
     def load_of(self, key: str) -> EndpointLoad | None:
@@ -112,3 +115,8 @@ class Limits:
         """Stop everything that runs in the background."""
         for limiter in self._limiters.values():
             await limiter.aclose()
+
+
+def _lane_key(endpoint: Endpoint) -> str:
+    key = endpoint_key(endpoint.url)
+    return f"{key}{_LANE_MARK}{endpoint.lane}" if endpoint.lane else key

@@ -11,8 +11,10 @@ from standardwebhooks import Webhook
 
 from rft.core.attempt import Attempt
 from rft.core.base import JsonObject
+from rft.core.egress_settings import EgressSettings
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
+from rft.core.messages import ToolCall, ToolSchema
 from rft.core.spec import RetryBudget, ToolServer
 from rft.egress.drain_pending import DRAIN_S
 from rft.egress.endpoint_client import EndpointClient
@@ -21,6 +23,7 @@ from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultPlan, HttpAnswer, NoFaults, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.callbacks import RolloutCallbacks
+from rft.tool_gateway.gateway import HttpToolGateway
 from tests.shared.waiting import PATIENCE_S
 
 BUDGET = RetryBudget(max_retries=3, total_s=60.0, first_wait_s=0.001, max_wait_s=0.002)
@@ -38,6 +41,21 @@ class HostEndpoint(ScriptedEndpoint):
         fault = self.faults.next(call)
         await asyncio.sleep(self.takes_s)
         return fault or HttpAnswer(202, b"all right", {"content-type": "text/plain"})
+
+
+class MachineHost(HostEndpoint):
+    """Has a few machines: whoever begins waits until an end frees one."""
+
+    def __init__(self, machines: int) -> None:
+        super().__init__()
+        self.free = asyncio.Semaphore(machines)
+
+    async def answer(self, call: ReceivedCall) -> HttpAnswer | Fault:
+        if json.loads(call.body)["type"] == "rollout.started":
+            await self.free.acquire()
+        else:
+            self.free.release()
+        return HttpAnswer(204, b"")
 
 
 class Script:
@@ -219,3 +237,40 @@ async def test_without_callback_urls_there_is_nobody_to_tell() -> None:
         assert await callbacks.started(item=ITEM, trace_id="trace_1") is None
         callbacks.ended(trace_id="trace_1", outcome=GRADE)
         await callbacks.aclose()
+
+
+@pytest.mark.parametrize("path", ["/host", "/shell"])
+async def test_ends_do_not_wait_behind_beginnings_that_wait_for_them(path: str) -> None:
+    endpoint = MachineHost(machines=2)
+    settings = EgressSettings(max_calls_in_flight=4)
+    async with LoopbackEndpoint(endpoint) as server, EndpointClient.open(settings) as client:
+        tool = ToolServer(name="shell", server_url=f"{server.base_url}/shell", callback_url=f"{server.base_url}{path}")
+        callbacks = RolloutCallbacks(client, [tool], job_id="ftjob-1")
+
+        async def roll_out(trace_id: str) -> Failure | None:
+            failure = await callbacks.started(item=ITEM, trace_id=trace_id)
+            callbacks.ended(trace_id=trace_id, outcome=GRADE)
+            return failure
+
+        rollouts = asyncio.gather(*(roll_out(f"trace_{number}") for number in range(32)))
+        assert await asyncio.wait_for(rollouts, timeout=PATIENCE_S) == [None] * 32
+        await callbacks.aclose()
+        assert len(endpoint.calls) == 64
+        assert endpoint.most_posts[path] <= 8
+
+
+async def test_ends_stay_within_the_cap_of_a_tool_that_is_called_at_their_address() -> None:
+    endpoint = HostEndpoint()
+    endpoint.takes_s = 0.01
+    async with LoopbackEndpoint(endpoint) as server, EndpointClient.open() as client:
+        url = f"{server.base_url}/shell"
+        tool = ToolServer(name="shell", server_url=url, callback_url=url, max_concurrency=1)
+        gateway = HttpToolGateway(client, [tool], job_id="ftjob-1")
+        callbacks = RolloutCallbacks(client, [tool], job_id="ftjob-1")
+        call = ToolCall(call_id="call_1", name="shell", arguments="{}")
+        await gateway.call(call, tools=[ToolSchema(name="shell", parameters={})], item=ITEM, trace_id="trace_0")
+        for number in range(8):
+            callbacks.ended(trace_id=f"trace_{number}", outcome=GRADE)
+        await callbacks.aclose()
+        assert sum(b"rollout.ended" in call.body for call in endpoint.calls) == 8
+        assert endpoint.max_in_flight == 1

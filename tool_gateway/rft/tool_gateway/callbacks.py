@@ -8,7 +8,7 @@ nothing any more.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
@@ -16,7 +16,7 @@ from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.spec import ToolServer
-from rft.egress.endpoint import Endpoint
+from rft.egress.endpoint import Endpoint, endpoint_key
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.redaction import redact
 from rft.egress.reply import AttemptFailure, Reply
@@ -33,6 +33,8 @@ class _Host:
     """One callback URL, and the tools that named it."""
 
     endpoint: Endpoint
+    ends: Endpoint
+    """The same for `rollout.ended`."""
     tools: tuple[str, ...]
 
 
@@ -62,7 +64,7 @@ class RolloutCallbacks:
         self._ends.expect(trace_id)
         outcomes = await asyncio.gather(
             *(
-                self._post(host, self._body(STARTED, host, trace_id, item=item), trace_id, STARTED)
+                self._post(host.endpoint, self._body(STARTED, host, trace_id, item=item), trace_id, STARTED)
                 for host in self._hosts
             )
         )
@@ -83,16 +85,19 @@ class RolloutCallbacks:
 
     async def _tell_end(self, trace_id: str, outcome: JsonObject) -> None:
         failures = await asyncio.gather(
-            *(self._post(host, self._body(ENDED, host, trace_id, **outcome), trace_id, ENDED) for host in self._hosts)
+            *(
+                self._post(host.ends, self._body(ENDED, host, trace_id, **outcome), trace_id, ENDED)
+                for host in self._hosts
+            )
         )
         for failure in failures:
             if failure is not None:
                 log.warning("the end of rollout %s could not be told: %s", trace_id, failure.message)
 
-    async def _post(self, host: _Host, body: JsonObject, trace_id: str, call_id: str) -> Failure | None:
+    async def _post(self, endpoint: Endpoint, body: JsonObject, trace_id: str, call_id: str) -> Failure | None:
         try:
             answer = await self._client.post_json(
-                host.endpoint, body, trace_id=trace_id, call_id=call_id, read=self._read, owner=self._job_id
+                endpoint, body, trace_id=trace_id, call_id=call_id, read=self._read, owner=self._job_id
             )
         except Exception as error:
             log.exception("%s of %s broke on our side", call_id, trace_id)
@@ -100,8 +105,8 @@ class RolloutCallbacks:
             return Failure(
                 stage=Stage.TOOL,
                 code=FailureCode.INTERNAL_ERROR,
-                message=redact(message, host.endpoint.secrets),
-                endpoint=host.endpoint.name,
+                message=redact(message, endpoint.secrets),
+                endpoint=endpoint.name,
                 attempts=0,
             )
         return answer if isinstance(answer, Failure) else None
@@ -130,17 +135,26 @@ def _hosts(tools: Sequence[ToolServer], headers: Mapping[str, Mapping[str, str]]
     for tool in tools:
         if tool.callback_url is not None:
             by_url.setdefault(tool.callback_url, []).append(tool)
-    return [
-        _Host(
-            Endpoint(
-                name=named[0].name,
-                stage=Stage.TOOL,
-                url=url,
-                headers=headers.get(named[0].name, {}),
-                timeout_s=named[0].timeout_s,
-                is_safe_to_repeat=all(tool.retry == "safe" for tool in named),
-            ),
-            tuple(tool.name for tool in named),
-        )
-        for url, named in by_url.items()
-    ]
+    return [_host(url, named, tools, headers) for url, named in by_url.items()]
+
+
+def _host(
+    url: str, named: Sequence[ToolServer], tools: Sequence[ToolServer], headers: Mapping[str, Mapping[str, str]]
+) -> _Host:
+    endpoint = Endpoint(
+        name=named[0].name,
+        stage=Stage.TOOL,
+        url=url,
+        headers=headers.get(named[0].name, {}),
+        timeout_s=named[0].timeout_s,
+        is_safe_to_repeat=all(tool.retry == "safe" for tool in named),
+    )
+    # Beginnings may hang there until an end frees what they need: ends must not wait behind them. But a cap of the
+    # owner's on calls at this address means all of them.
+    is_capped = any(
+        endpoint_key(tool.server_url) == endpoint_key(url)
+        and (tool.max_concurrency is not None or tool.rate_limit is not None)
+        for tool in tools
+    )
+    ends = endpoint if is_capped else replace(endpoint, lane="ends")
+    return _Host(endpoint, ends, tuple(tool.name for tool in named))
