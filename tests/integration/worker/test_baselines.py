@@ -23,7 +23,7 @@ from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
 from rft.rollouts.measure_model import MeasuredModel
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
-from rft.testing.faults import Fault, FaultKind, FaultSequence, HttpAnswer
+from rft.testing.faults import Fault, FaultKind, FaultSequence, HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
 from rft.testing.provider import Said, ScriptedProvider
 from tests.integration.worker.scripted_trainer import Plan
@@ -77,11 +77,13 @@ async def registered(bench: Workbench, base_url: str, *, name: str = "acme", api
         await service.create(uow, SecretBox.at(bench.settings.home), order, None)
 
 
-async def job_with(bench: Workbench, customer: LoopbackEndpoint, *baselines: str) -> str:
+async def job_with(
+    bench: Workbench, customer: LoopbackEndpoint, *baselines: str, callback_url: str | None = None
+) -> str:
     rows = [{**ROW, "messages": [{"role": "user", "content": str(n)}], "answer": 100 + n} for n in range(ROWS)]
     job_id = await bench.new_job(
         valid=jsonl(*rows),
-        tools=[{"name": "search", "server_url": customer.tool_url}],
+        tools=[{"name": "search", "server_url": customer.tool_url, "callback_url": callback_url}],
         hyperparameters={"eval_samples": 2},
         more={
             "grader": {"type": "endpoint", "name": "judge", "url": customer.grader_url},
@@ -240,6 +242,39 @@ async def test_a_job_that_is_cancelled_while_it_measures_keeps_nothing(
         assert await running == "cancelled"
     assert await figures(bench, job_id) is None
     assert bench.launches == []
+
+
+class SlowHost(ScriptedEndpoint):
+    """Needs more time to hear of an end than work that is cancelled again and again has."""
+
+    heard: set[tuple[str, str]]
+
+    async def answer(self, call: ReceivedCall) -> HttpAnswer | Fault:
+        if call.path != "/host":
+            return await super().answer(call)
+        body = json.loads(call.body)
+        if body["type"] == "rollout.ended":
+            await asyncio.sleep(0.5)
+        self.heard.add((body["type"], body["trace_id"]))
+        return HttpAnswer(204, b"")
+
+
+async def test_ends_of_a_baselines_rollouts_are_told_when_its_job_is_cancelled(bench: Workbench) -> None:
+    endpoint = SlowHost(ScriptedTools({"search": _search}), ScriptedGrader(_score))
+    endpoint.heard = set()
+    hangs = ScriptedProvider(_say, faults=FaultSequence([Fault(FaultKind.HANG)], last_stays=True))
+    async with LoopbackEndpoint(endpoint) as customer, LoopbackEndpoint(hangs) as slow:
+        await registered(bench, f"{slow.base_url}/v1")
+        job_id = await job_with(bench, customer, "acme/small", callback_url=f"{customer.base_url}/host")
+        bench.plan(Plan())
+        running = asyncio.create_task(run_job(job_id, bench.context()))
+        await hangs.until(lambda endpoint: endpoint.in_flight == 2 * ROWS)
+        async with bench.database.transaction() as connection:
+            await LifecycleRepository(connection).cancel(job_id)
+        assert await running == "cancelled"
+        begun = {trace_id for kind, trace_id in endpoint.heard if kind == "rollout.started"}
+        assert len(begun) == 2 * ROWS
+        assert begun == {trace_id for kind, trace_id in endpoint.heard if kind == "rollout.ended"}
 
 
 async def test_a_baseline_whose_commit_was_not_heard_of_is_written_again_and_is_there_once(bench: Workbench) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -96,14 +97,15 @@ class CustomerConnections:
 
     async def aclose(self, hurry: asyncio.Event | None = None) -> None:
         """Tell the last ends of rollouts, then close everything. Once `hurry` is set, it takes only seconds."""
-        if self.host is not None:
-            await self.host.aclose(hurry)
-        for grader in (self.grader, self.group_grader):
-            if grader is not None:
-                await close_grader(grader)
-        if isinstance(self.tools, RemoteToolGateway) and self.tools is not self.host:
-            await self.tools.aclose(hurry)
-        await self.client.aclose()
+        async with AsyncExitStack() as stack:  # From the last to the first, each whatever became of those before.
+            stack.push_async_callback(self.client.aclose)
+            if isinstance(self.tools, RemoteToolGateway) and self.tools is not self.host:
+                stack.push_async_callback(self.tools.aclose, hurry)
+            for grader in (self.group_grader, self.grader):
+                if grader is not None:
+                    stack.push_async_callback(close_grader, grader)
+            if self.host is not None:
+                stack.push_async_callback(self.host.aclose, hurry)
 
 
 async def open_connections(

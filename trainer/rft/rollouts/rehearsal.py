@@ -17,6 +17,7 @@ from rft.core.secret_urls import put_secret_urls
 from rft.core.spec import RunSecrets, RunSpec
 from rft.egress.adaptive import AdaptiveSettings
 from rft.egress.breaker import BreakerSettings
+from rft.egress.finish_closing import finish_closing
 from rft.egress.limits import Limits
 from rft.rollouts.connections import ConnectionOptions, open_connections
 from rft.rollouts.executor import run_step
@@ -92,7 +93,7 @@ async def rehearse(
     finally:
         wall_s = time.monotonic() - started_s
         watch.cancel()
-        await connections.aclose()
+        await finish_closing(connections.aclose)
     measured = Measured(ended, attempts, policy.unwritten_calls, wall_s, delays_s)
     report = to_report(plan, spec, measured)
     rests_on = tuple(assumptions(report, plan, spec.grader))

@@ -22,6 +22,7 @@ from rft.core.grade import Grade
 from rft.core.progress import Activity, BaselineProgress, RunProgress
 from rft.core.secret_urls import put_secret_urls
 from rft.core.spec import RunSpec
+from rft.egress.finish_closing import finish_closing
 from rft.platform.api.errors import ApiError
 from rft.platform.jobs.repository import JobRepository
 from rft.platform.lifecycle.events import add_event, notify
@@ -141,7 +142,7 @@ class Baselines:
                     on_ended=self.ended.append,
                 )
         finally:
-            await connections.aclose()
+            await finish_closing(connections.aclose)
         price = model.price if isinstance(model, ProviderModel) else None
         return baseline_figures(name, measured, price=price, duration_s=time.monotonic() - started_s)
 

@@ -18,6 +18,7 @@ from rft.core.ids import seed_63
 from rft.core.messages import Message, Role
 from rft.core.spec import Budgets, RetryBudget, ToolServer
 from rft.egress.endpoint_client import EndpointClient
+from rft.egress.finish_closing import finish_closing
 from rft.grader_gateway.contract import answer_of, is_document
 from rft.grader_gateway.templates import MAX_RENDERED_CHARS, Template, TooLong, Unresolved, parse, render_all
 from rft.platform.api.errors import ApiError
@@ -225,7 +226,7 @@ async def open_sampling(
         policy = policy_for(run.model, model, settings=settings, processes=processes, client=provider, owner=run.id)
         price = model.price if isinstance(model, ProviderModel) else None
         host = RolloutCallbacks(client, called, headers=headers, job_id=run.id)
-        stack.push_async_callback(host.aclose)
+        stack.push_async_callback(finish_closing, host.aclose)
         setup = MessageSetup(
             tools=HttpToolGateway(client, called, headers=headers, job_id=run.id),
             has_tool_servers=bool(called),
