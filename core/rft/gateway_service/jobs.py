@@ -136,6 +136,8 @@ class Jobs(Generic[J, G]):
 
     async def register(self, job_id: str, registration: J) -> None:
         """Know this job from now on. Raises ValueError for a registration that cannot be carried out."""
+        if job_id in self._by_id:
+            self._hear(job_id)
         self.forget_silent()
         known = self._by_id.get(job_id)
         if known is None or known.registration != registration:
@@ -147,10 +149,12 @@ class Jobs(Generic[J, G]):
 
     async def find(self, job_id: str) -> RegisteredJob[J, G]:
         """The job. Raises UnknownJob."""
+        # Whoever asks is alive, however long ago it asked last: its rollouts may go on.
+        job = self._hear(job_id) if job_id in self._by_id else None
         self.forget_silent()
-        if job_id not in self._by_id:
+        if job is None:
             raise UnknownJob
-        return self._hear(job_id)
+        return job
 
     async def forget(self, job_id: str, *, wait_s: float = FORGET_WAIT_S) -> tuple[tuple[Attempt, ...], bool] | None:
         """Forget the job and its secrets; calls inside are finished.

@@ -116,6 +116,20 @@ async def test_a_job_unheard_of_is_forgotten_and_one_that_asks_is_not() -> None:
         await jobs.find("silent")
 
 
+@pytest.mark.parametrize("asks", ["find", "register"])
+async def test_a_job_that_asks_after_a_long_silence_is_not_told_to_be_over(asks: str) -> None:
+    office = Office()
+    jobs = office.jobs()
+    await jobs.register("silent", registration())
+    await jobs.register("asleep", registration())
+    office.clock.advance(101.0)
+    if asks == "register":
+        await jobs.register("asleep", registration())
+    assert (await jobs.find("asleep")).gateway is office.opened[1]
+    await asyncio.sleep(0.0)  # The closing goes on in the background.
+    assert [gateway.closed for gateway in office.opened] == [1, 0]
+
+
 async def test_a_job_that_is_over_is_closed_and_one_that_its_service_leaves_is_stopped() -> None:
     office = Office()
     jobs = office.jobs()
