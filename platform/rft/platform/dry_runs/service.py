@@ -1,5 +1,6 @@
 """Dry runs: a grader on one answer, a tool on one call, exactly as a job would make them."""
 
+import hashlib
 import json
 import secrets as random_source
 import time
@@ -17,7 +18,7 @@ from rft.core.graders import GraderSpec, LeafGrader, MultiGrader, PythonGrader, 
 from rft.core.messages import CallMistake, Message, Role, ToolCall, ToolResult, ToolSchema
 from rft.core.response_format import ResponseFormat
 from rft.core.spec import RetryBudget, RunSecrets, ToolServer
-from rft.egress.endpoint_client import EndpointClient
+from rft.egress.endpoint_client import EndpointClient, encode_json
 from rft.egress.limits import Limits
 from rft.egress.signing import Signer
 from rft.grader_gateway.build import open_any_grader
@@ -66,7 +67,8 @@ async def run_grader(services: Services, wanted: GraderRun, *, key_id: str) -> G
     spec = to_grader_spec(grader, services.settings)
     item = wanted.item or {}
     trace = trace_of(wanted.model_sample, item)
-    async with open_client(services, secrets_of_grader(grader)) as (client, secrets):
+    scope = None if wanted.trace_id is None else _scope_of(wanted.model_sample, item)
+    async with open_client(services, secrets_of_grader(grader), idempotency_scope=scope) as (client, secrets):
         started_s = time.monotonic()
         outcome = await grade_once(
             spec,
@@ -80,6 +82,11 @@ async def run_grader(services: Services, wanted: GraderRun, *, key_id: str) -> G
             response_format=to_response_format(wanted.response_format),
         )
         return to_run_object(spec, outcome, execution_s=time.monotonic() - started_s)
+
+
+def _scope_of(answer: str, item: JsonObject) -> str:
+    """Whoever names the conversation may ask about several answers of it: each is a call of its own."""
+    return hashlib.sha256(encode_json({"model_sample": answer, "item": item})).hexdigest()[:16]
 
 
 async def validate_grader(services: Services, wanted: GraderValidate, *, key_id: str) -> GraderValidated:

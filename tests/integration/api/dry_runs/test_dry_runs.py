@@ -95,6 +95,21 @@ async def test_names_of_512_characters_are_told_in_full(client: AsyncOpenAI, cus
     assert raised.value.param == "grader.name"
 
 
+async def test_several_answers_of_one_trace_id_are_several_calls_and_one_answer_again_is_the_same(
+    client: AsyncOpenAI, customer: LoopbackEndpoint
+) -> None:
+    grader = {"type": "endpoint", "url": customer.grader_url}
+
+    for answer in ("7", "8", "7"):
+        await run(client, grader, answer, extra_body={"trace_id": "trace_mine"})
+    await run(client, grader, "7", extra_body={"trace_id": "trace_mine", "item": {"answer": "8"}})
+
+    first, second, again, other_item = [call.headers["idempotency-key"] for call in customer.endpoint.calls]
+    assert first == again
+    assert len({first, second, other_item}) == 3
+    assert all(key.startswith("trace_mine/grade") for key in (first, second, other_item))
+
+
 async def test_the_endpoint_is_told_the_trace_id_and_the_answer_as_json(
     client: AsyncOpenAI, customer: LoopbackEndpoint
 ) -> None:
