@@ -39,6 +39,17 @@ def checked(
     return done.exit_code, done.output
 
 
+def test_why_a_context_is_shorter_than_published_is_told(tmp_path: Path, model: Path) -> None:
+    shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2}
+    rope = {"type": "longrope", "short_factor": [1.0] * 16, "long_factor": [4.0] * 16}
+    more = {"num_key_value_heads": 2, "vocab_size": 1000, "pad_token_id": 0, "original_max_position_embeddings": 256}
+    configure(model, model_type="phi3", **shape, **more, rope_scaling=rope)
+    status, told = checked(tmp_path, model)
+    assert status == 0, told
+    assert "context:     256 tokens of prompt and completion at most\n               beyond, LongRoPE has one" in told
+    assert "contexts of 256 tokens" in told
+
+
 def test_a_folder_is_told_of_in_words(tmp_path: Path, model: Path) -> None:
     configure(model, model_type="qwen3", hidden_size=64, intermediate_size=128, num_hidden_layers=2, vocab_size=1000)
     status, told = checked(tmp_path, model)

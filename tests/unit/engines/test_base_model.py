@@ -1,5 +1,6 @@
 """A base model computes the same in training as in sampling, whatever noise its configuration orders."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,9 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from rft.engines.base_model import load_base_model
+from rft.engines.architecture import read_config
+from rft.engines.base_model import load_base_model, max_context_tokens
+from rft.platform.worker.context_length import context_tokens, longrope_tokens
 
 _SHAPE = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 _GROUPED = {**_SHAPE, "intermediate_size": 16, "num_key_value_heads": 2}
@@ -45,3 +48,39 @@ def test_what_is_called_noise_and_counts_in_sampling_stays(tmp_path: Path) -> No
     ids = torch.arange(3, 33)[None]
     with torch.no_grad():
         assert torch.equal(load_base_model(str(tmp_path)).eval()(input_ids=ids).logits, published(input_ids=ids).logits)
+
+
+def test_no_context_reaches_where_the_longest_rollout_of_a_pass_changes_what_is_computed_of_all(
+    tmp_path: Path,
+) -> None:
+    rope = {"type": "longrope", "short_factor": [1.0] * 4, "long_factor": [4.0] * 4}
+    torch.manual_seed(0)
+    shape = {**_GROUPED, "pad_token_id": 0, "max_position_embeddings": 64, "original_max_position_embeddings": 16}
+    config = AutoConfig.for_model("phi3", **shape, rope_scaling=rope)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    published = {"model_type": "phi3", **shape, "rope_scaling": rope}
+    for written in ((tmp_path / "config.json").read_text(), json.dumps(published)):
+        (tmp_path / "config.json").write_text(written)
+        assert max_context_tokens(read_config(str(tmp_path))) == context_tokens(str(tmp_path)) == 16
+        assert max_context_tokens(read_config(str(tmp_path)), 8) == context_tokens(str(tmp_path), 8) == 8
+        assert longrope_tokens(str(tmp_path)) == 16
+    model = load_base_model(str(tmp_path)).eval()
+    short, long = torch.arange(3, 11)[None], torch.arange(3, 35)[None]
+
+    def logits_beside(other: torch.Tensor) -> torch.Tensor:
+        """Of eight tokens that are packed in front of others, each at its own positions."""
+        positions = torch.cat([torch.arange(8), torch.arange(other.shape[1])])[None]
+        with torch.no_grad():
+            return model(input_ids=torch.cat([short, other], 1), position_ids=positions).logits[:, :8]
+
+    assert torch.allclose(logits_beside(long[:, :16]), logits_beside(long[:, :8]), atol=1e-5)
+    assert not torch.allclose(logits_beside(long), logits_beside(long[:, :8]), atol=1e-5)
+
+
+def test_other_scaled_positions_limit_nothing(tmp_path: Path) -> None:
+    rope = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    shape = {**_GROUPED, "max_position_embeddings": 64, "rope_theta": 10_000.0}
+    rope["original_max_position_embeddings"] = 16
+    AutoConfig.for_model("llama", **shape, rope_scaling=rope).save_pretrained(tmp_path)
+    assert max_context_tokens(read_config(str(tmp_path))) == context_tokens(str(tmp_path)) == 64
+    assert longrope_tokens(str(tmp_path)) is None

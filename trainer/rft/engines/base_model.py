@@ -39,8 +39,12 @@ def _is_noise(model_type: str, field: str) -> bool:
 
 def max_context_tokens(config: PretrainedConfig, wanted: int | None = None) -> int:
     """Prompt plus completion at most. `wanted`: the operator's own limit, which may lie above ours."""
-    possible = getattr(config.get_text_config(), "max_position_embeddings", None)
-    limit = wanted or LONGEST_CONTEXT_TOKENS
+    text, limit = config.get_text_config(), wanted or LONGEST_CONTEXT_TOKENS
+    possible = getattr(text, "max_position_embeddings", None)
+    rope = getattr(text, "rope_parameters", None) or {}
+    if rope.get("rope_type") == "longrope":
+        # Beyond, a pass has other frequencies for all of its tokens, those of shorter rollouts in the batch included.
+        limit = min(limit, rope["original_max_position_embeddings"])
     return min(possible or limit, limit)
 
 

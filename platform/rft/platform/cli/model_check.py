@@ -24,6 +24,8 @@ class CheckedModel(Record):
     path: str
     max_context_tokens: int | None
     """Prompt and completion at most; None where the model's configuration does not tell."""
+    longrope_tokens: int | None = None
+    """What LongRoPE limits it to; None where the model's positions are others."""
     engine: str
     """What jobs sample with here."""
     check: ModelCheck
@@ -63,7 +65,7 @@ def look_at(model: str, reasoning_effort: str, settings: "Settings") -> CheckedM
 
     from rft.platform.orders.base_models import base_models, chat_spec
     from rft.platform.orders.model_checks import check_files
-    from rft.platform.worker.context_length import context_tokens
+    from rft.platform.worker.context_length import context_tokens, longrope_tokens
 
     path, chat = base_models(settings).get(model, model), chat_spec(model, settings)
     try:
@@ -80,6 +82,7 @@ def look_at(model: str, reasoning_effort: str, settings: "Settings") -> CheckedM
         model=model,
         path=path,
         max_context_tokens=context_tokens(path, chat.max_context_tokens),
+        longrope_tokens=longrope_tokens(path),
         engine=settings.engine,
         check=check,
     )
@@ -102,6 +105,8 @@ def report_lines(found: CheckedModel) -> Iterator[str]:
     yield f"  tools:       {'listed' if check.lists_tools else 'not listed'} to the model by its template"
     yield f"  thinking:    {f'switched by {switch}' if switch else 'no switch, reasoning_effort has no effect'}"
     yield f"  context:     {'not known' if context is None else f'{context:,} tokens'} of prompt and completion at most"
+    if context is not None and context == found.longrope_tokens:
+        yield "               beyond, LongRoPE has one long rollout change what is computed of all others in its batch"
     yield f"  engines:     {'vllm alone: ' + check.engine_problem if check.engine_problem else 'transformers, vllm'}"
     if check.figures is not None:
         yield from _figure_lines(check.figures)
