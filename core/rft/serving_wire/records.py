@@ -103,7 +103,7 @@ class CompletionRequest(Record):
     is_streamed: bool = False
     """Tell text as it comes."""
     has_logprobs: bool = False
-    """Tell every sampled token."""
+    """Tell every sampled token. Below a `top_p` of 1, engines differ in what their log-probabilities mean."""
     sampled_turns: dict[int, SampledTurn] = Field(default_factory=dict[int, SampledTurn])
     """By the index of their message: assistant's turns that the client has kept."""
     keeps_turns: bool = False

@@ -46,8 +46,8 @@ class SampleRequest:
     temperature: float = 1.0
     """0 means greedy. No top_k, no penalties: they would falsify the log-probabilities."""
     top_p: float = 1.0
-    """Draw only from the most likely tokens that have this share together. Training never sets it: log-probabilities
-    stay those of the whole distribution."""
+    """Draw only from the most likely tokens that have this share together. Training never sets it: below 1,
+    log-probabilities are those of the whole distribution with some engines, and with vLLM those of what is left."""
     progress: SampleProgress = field(default_factory=SampleProgress, compare=False, repr=False)
     rollout_id: str = ""
     """Whose turn it is; empty for no rollout's. See `RolloutHolder`."""
