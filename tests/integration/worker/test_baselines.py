@@ -5,10 +5,12 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from rft.core.base import JsonObject
+from rft.core.ids import trace_id
 from rft.core.messages import ToolCall
 from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
@@ -22,6 +24,9 @@ from rft.platform.worker.baselines import baseline_figures
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
 from rft.rollouts.measure_model import MeasuredModel
+from rft.run_directory import layout
+from rft.run_directory.files import has_open_rollouts
+from rft.run_directory.open_rollouts import OpenRolloutsFile
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault, FaultKind, FaultSequence, HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
@@ -269,12 +274,34 @@ async def test_ends_of_a_baselines_rollouts_are_told_when_its_job_is_cancelled(b
         bench.plan(Plan())
         running = asyncio.create_task(run_job(job_id, bench.context()))
         await hangs.until(lambda endpoint: endpoint.in_flight == 2 * ROWS)
+        begun = {trace for kind, trace in endpoint.heard if kind == "rollout.started"}
+        journal = bench.run_dir(job_id) / layout.OPEN_ROLLOUTS
+        assert {*OpenRolloutsFile(journal).left} == begun, "whoever comes after a killed worker knows them"
         async with bench.database.transaction() as connection:
             await LifecycleRepository(connection).cancel(job_id)
         assert await running == "cancelled"
-        begun = {trace_id for kind, trace_id in endpoint.heard if kind == "rollout.started"}
         assert len(begun) == 2 * ROWS
-        assert begun == {trace_id for kind, trace_id in endpoint.heard if kind == "rollout.ended"}
+        assert begun == {trace for kind, trace in endpoint.heard if kind == "rollout.ended"}
+        assert not has_open_rollouts(bench.run_dir(job_id))
+
+
+async def test_a_baseline_first_tells_the_ends_that_a_killed_worker_left_open(
+    bench: Workbench, acme: LoopbackEndpoint
+) -> None:
+    endpoint = SlowHost(ScriptedTools({"search": _search}), ScriptedGrader(_score))
+    endpoint.heard = set()
+    async with LoopbackEndpoint(endpoint) as customer:
+        await registered(bench, f"{acme.base_url}/v1")
+        job_id = await job_with(bench, customer, "acme/small", callback_url=f"{customer.base_url}/host")
+        left = trace_id(uuid4())
+        bench.run_dir(job_id).mkdir(parents=True, exist_ok=True)
+        (bench.run_dir(job_id) / layout.OPEN_ROLLOUTS).write_text(f"+{left}\n")
+        bench.plan(Plan())
+        assert await run_job(job_id, bench.context()) == "over"
+        told = [json.loads(call.body) for call in endpoint.calls if call.path == "/host"]
+        assert (told[0]["type"], told[0]["trace_id"], told[0]["outcome"]) == ("rollout.ended", left, "cancelled")
+        ends = [body["trace_id"] for body in told if body["type"] == "rollout.ended"]
+        assert len(ends) == len({*ends}) == 2 * ROWS + 1
 
 
 async def test_a_baseline_whose_commit_was_not_heard_of_is_written_again_and_is_there_once(bench: Workbench) -> None:

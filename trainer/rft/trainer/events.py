@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rft.core.events import EventLine, TrainEvent
 from rft.run_directory.event_log import repair
+from rft.run_directory.write_all import write_all
 
 _STEP_DONE = b'"event":{"type":"step_done",'
 _RUN_STARTED = b'"event":{"type":"run_started",'
@@ -83,10 +84,3 @@ def append_whole(descriptor: int, line: bytes) -> None:
     except OSError:
         os.ftruncate(descriptor, end)
         raise
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    """Everything, also where the system takes it in pieces."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]

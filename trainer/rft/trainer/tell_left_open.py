@@ -18,9 +18,9 @@ from rft.rollouts.connections import ConnectionOptions, open_tool_connections
 from rft.run_directory import layout
 from rft.run_directory.files import read_spec
 from rft.run_directory.lock import locked
+from rft.run_directory.open_rollouts import OpenRolloutsFile
 from rft.trainer.events import EventWriter
 from rft.trainer.given_secrets import read_secrets
-from rft.trainer.open_rollouts import OpenRolloutsFile
 from rft.trainer.run import LOCK_PATIENCE_S
 
 log = logging.getLogger(__name__)

@@ -23,6 +23,7 @@ from rft.rollouts.live import LiveRollouts
 from rft.rollouts.wiring import open_hold, rollout_setup
 from rft.run_directory import layout
 from rft.run_directory.files import read_spec
+from rft.run_directory.open_rollouts import OpenRolloutsFile
 from rft.trainer.beginnings import Beginnings
 from rft.trainer.engine_probe import EngineProbe
 from rft.trainer.events import EventWriter
@@ -33,7 +34,6 @@ from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.heap import return_large_blocks
 from rft.trainer.ledger import Ledger
 from rft.trainer.losses import ClipRange
-from rft.trainer.open_rollouts import OpenRolloutsFile
 from rft.trainer.progress import ProgressReporter
 from rft.trainer.ranks.gpus import require_gpu
 from rft.trainer.ranks.messages import SetUp

@@ -40,13 +40,15 @@ from rft.platform.worker.final_figures import NO_ESTIMATE
 from rft.platform.worker.own_serving import own_serving
 from rft.platform.worker.trainer_run import POLL_S, PROGRESS_S, Ending, TrainerRun
 from rft.rollouts.chat_policy import ChatPolicy, ChatSampling, ChatUsage
-from rft.rollouts.connections import open_connections
+from rft.rollouts.connections import ConnectionOptions, open_connections
 from rft.rollouts.group import with_job_tools
 from rft.rollouts.measure_model import MeasuredModel, measure_model
 from rft.rollouts.message_rollout import MessageRollout, MessageSetup
 from rft.rollouts.provider_policy import open_provider_client
 from rft.run_directory import layout
 from rft.run_directory.files import read_spec
+from rft.run_directory.lock import locked
+from rft.run_directory.open_rollouts import OpenRolloutsFile
 
 _LOG = logging.getLogger(__name__)
 _WITHIN = "within RFT_BASELINES_MAX_S, which is for all baselines of a job together"
@@ -64,10 +66,17 @@ class Baselines:
     """How many it is to have; None while that is not known."""
 
     async def measure(self) -> Ending | None:
-        """None once all are measured, or given up, and nothing interrupts. Raises LeaseLost, Cancelled."""
+        """None once all are measured, or given up, and nothing interrupts.
+
+        Raises LeaseLost, Cancelled, RunDirectoryBusy.
+        """
         names = await self._missing()
         if not names:
             return None
+        with locked(self.run.folder, patience_s=0.0):  # Its journal of open rollouts has one writer.
+            return await self._measure_all(names)
+
+    async def _measure_all(self, names: Sequence[str]) -> Ending | None:
         give_up_at = time.monotonic() + self.context.settings.baselines_max_s
         for name in names:
             if time.monotonic() >= give_up_at:
@@ -117,8 +126,12 @@ class Baselines:
         spec = _spec_of(self.run)
         rows = await asyncio.to_thread(_rows, self.run.folder)
         self.wanted = len(rows) * spec.hyperparameters.eval_samples
-        connections = await open_connections(spec, self.run.secrets)
+        # Whoever comes after this process, if it is killed, tells the ends that it could not: as of a trainer.
+        open_rollouts = OpenRolloutsFile(self.run.folder / layout.OPEN_ROLLOUTS)
+        options = ConnectionOptions(open_rollouts=open_rollouts)
+        connections = await open_connections(spec, self.run.secrets, options)
         try:
+            await connections.tell_left_open(open_rollouts.left)
             async with open_provider_client(settings.egress, retry=spec.retry) as client:
                 policy = policy_for(
                     name, model, settings=settings, processes=processes, client=client, owner=spec.job_id
@@ -142,7 +155,10 @@ class Baselines:
                     on_ended=self.ended.append,
                 )
         finally:
-            await finish_closing(connections.aclose)
+            try:
+                await finish_closing(connections.aclose)
+            finally:
+                open_rollouts.shut()
         price = model.price if isinstance(model, ProviderModel) else None
         return baseline_figures(name, measured, price=price, duration_s=time.monotonic() - started_s)
 

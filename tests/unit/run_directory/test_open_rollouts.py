@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rft.core.ids import trace_id
-from rft.trainer.open_rollouts import OpenRolloutsFile
+from rft.run_directory.open_rollouts import OpenRolloutsFile
 
 IDS = [trace_id(uuid.UUID(int=number)) for number in range(5)]
 
@@ -34,7 +34,7 @@ def test_what_was_begun_and_not_closed_is_left_for_the_next_process(tmp_path: Pa
 def test_a_run_that_always_has_some_open_has_a_short_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: int
 ) -> None:
-    monkeypatch.setattr("rft.trainer.open_rollouts._MOST_LINES", 10)
+    monkeypatch.setattr("rft.run_directory.open_rollouts._MOST_LINES", 10)
     path, ids = tmp_path / "open.log", [trace_id(uuid.UUID(int=number)) for number in range(200)]
     book = OpenRolloutsFile(path)
     for number, one in enumerate(ids):

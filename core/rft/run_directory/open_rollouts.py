@@ -4,7 +4,7 @@ import re
 from io import FileIO
 from pathlib import Path
 
-from rft.trainer.events import write_all
+from rft.run_directory.write_all import write_all
 
 _MOST_LINES = 65_536
 """Beyond twice what is open; more are written anew."""
