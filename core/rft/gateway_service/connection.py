@@ -47,12 +47,13 @@ CONTROL_S = 30.0
 """Deadline of everything but the calls themselves."""
 QUEUE_S = 3600.0
 """How long a call may wait in the service's queues, beyond its retry budget. The rollout's own deadline is shorter."""
+_SILENT_LOOKS = 2
+"""After so many looks in a row without an answer to anything, the service hangs: whoever waits for it is let go."""
 OUR_RETRIES = RetryBudget(max_retries=9, first_wait_s=0.5, max_wait_s=10.0)
-
-
 _NOT_TOLD = AttemptFailure(
     FailureCode.SERVER_ERROR, "does not know this job: its trainer has not told it yet", surely_not_sent=True
 )
+_SILENT = AttemptFailure(FailureCode.TIMEOUT, "has answered nothing for a while, not even how it is")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,10 @@ class ServiceConnection:
         """A service that forgets the job is told of it again, although no call is made from here."""
         self._registering = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
+        self._silent_looks = 0
+        """In a row, since the service answered anything."""
+        self._silence = asyncio.Event()
+        """Set for the calls under way when the service hangs; later ones have another."""
         self._not_up: dict[str, BreakerChange] = {}
         self.loads: Mapping[str, EndpointLoad] = {}
         """By endpoint key, as the service told last."""
@@ -170,17 +175,29 @@ class ServiceConnection:
 
     async def _call_once(self, operation: str, body: bytes) -> Reply | AttemptFailure:
         if self._registration is None:
-            reply = await self._send("POST", f"{self._job_url}/{operation}", body, self._deadline_s)
+            reply = await self._post(operation, body)
             return _NOT_TOLD if _is_unknown_job(reply) else reply
         known, reply = self._registrations, None
         if known:
-            reply = await self._send("POST", f"{self._job_url}/{operation}", body, self._deadline_s)
+            reply = await self._post(operation, body)
         if reply is None or _is_unknown_job(reply):
             problem = await self._register(known)
             if problem is not None:
                 return problem
-            reply = await self._send("POST", f"{self._job_url}/{operation}", body, self._deadline_s)
+            reply = await self._post(operation, body)
         return reply
+
+    async def _post(self, operation: str, body: bytes) -> Reply | AttemptFailure:
+        """One call, for as long as the service answers anybody: else its hour would be the endpoint's fault."""
+        sending = asyncio.create_task(self._send("POST", f"{self._job_url}/{operation}", body, self._deadline_s))
+        silence = asyncio.create_task(self._silence.wait())
+        try:
+            await asyncio.wait((sending, silence), return_when=asyncio.FIRST_COMPLETED)
+            return sending.result() if sending.done() else _SILENT
+        finally:
+            sending.cancel()
+            silence.cancel()
+            await asyncio.gather(sending, silence, return_exceptions=True)
 
     async def _register(self, known: int) -> AttemptFailure | None:
         """Tell the service of the job, unless another call has done so since `known`."""
@@ -194,7 +211,10 @@ class ServiceConnection:
             return None
 
     async def _send(self, method: str, url: str, body: bytes, timeout_s: float) -> Reply | AttemptFailure:
-        return await self._http.ask(method, url, body, headers=self._headers, timeout_s=timeout_s)
+        reply = await self._http.ask(method, url, body, headers=self._headers, timeout_s=timeout_s)
+        if isinstance(reply, Reply):
+            self._silent_looks = 0
+        return reply
 
     def _read(self, kind: type[R], reply: Reply | AttemptFailure) -> R | AttemptFailure:
         if isinstance(reply, AttemptFailure):
@@ -233,6 +253,8 @@ class ServiceConnection:
     async def _watch_once(self) -> None:
         more = "" if self._registration is None else f"?{AS_OWNER}"
         reply = await self._send("GET", f"{self._job_url}/breakers{more}", b"", CONTROL_S)
+        if isinstance(reply, AttemptFailure) and reply.code is FailureCode.TIMEOUT:
+            self._note_silence()
         if _is_unknown_job(reply):
             # A service that was restarted knows of nothing that is down.
             self._compare({})
@@ -247,6 +269,12 @@ class ServiceConnection:
                 for call in breakers.failed_calls:
                     self._listener.failed_calls.add(call)
             self._compare({breaker.endpoint: breaker.to_change() for breaker in breakers.open})
+
+    def _note_silence(self) -> None:
+        self._silent_looks += 1
+        if self._silent_looks >= _SILENT_LOOKS:
+            waited_for, self._silence, self._silent_looks = self._silence, asyncio.Event(), 0
+            waited_for.set()
 
     def _compare(self, not_up: dict[str, BreakerChange]) -> None:
         before, self._not_up = self._not_up, not_up

@@ -12,15 +12,16 @@ from rft.core.messages import ToolCall
 from rft.core.spec import RetryBudget, ToolServer
 from rft.egress.endpoint_client import encode_json
 from rft.gateway_service import connection
+from rft.gateway_service.wire import ServiceReply, encode
 from rft.testing.endpoint import ScriptedEndpoint
-from rft.testing.faults import Fault, FaultKind, FaultSequence
+from rft.testing.faults import Fault, FaultKind, FaultSequence, HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.contract import to_wire
 from rft.tool_gateway.remote import RemoteToolGateway
 from tests.integration.gateways.conftest import CALLBACK_PATH, ECHO, ITEM, TOKEN, Town
 from tests.shared.free_port import free_port
 from tests.shared.running_service import RunningService
-from tests.shared.waiting import until
+from tests.shared.waiting import PATIENCE_S, until
 
 NO_RETRIES = RetryBudget(max_retries=0)
 
@@ -122,6 +123,26 @@ async def test_a_service_that_is_down_is_the_platforms_fault(town: Town) -> None
     assert result.failure.fault is Blame.PLATFORM
     assert f"tool gateway service at {gone} could not be reached" in result.failure.message
     assert not town.endpoint.calls
+
+
+class HangingService(ScriptedEndpoint):
+    """Takes the job, and answers nothing from then on."""
+
+    async def answer(self, call: ReceivedCall) -> HttpAnswer | Fault:
+        return HttpAnswer(200, encode(ServiceReply())) if call.method == "PUT" else Fault(FaultKind.HANG)
+
+
+async def test_calls_do_not_wait_for_a_service_that_hangs(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rft.gateway_service.connection.CONTROL_S", 0.2)
+    async with LoopbackEndpoint(HangingService()) as service:
+        trainer = await town.trainer(service.base_url)
+        results = await asyncio.wait_for(
+            asyncio.gather(*(trainer.call(number) for number in range(3))), timeout=PATIENCE_S
+        )
+    for result in results:
+        assert result.failure is not None
+        assert (result.failure.code, result.failure.fault) == (FailureCode.INTERNAL_ERROR, Blame.PLATFORM)
+        assert "has answered nothing" in result.failure.message
 
 
 async def test_a_service_that_comes_up_late_is_waited_for(town: Town) -> None:
