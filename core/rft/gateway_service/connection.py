@@ -160,7 +160,7 @@ class ServiceConnection:
 
     def _wait_after(self, *, is_safe: bool) -> Callable[[AttemptFailure, int], float | None]:
         def wait_after(failure: AttemptFailure, attempt: int) -> float | None:
-            if failure.code is FailureCode.TIMEOUT and not failure.surely_not_sent:
+            if failure.code is FailureCode.TIMEOUT and not failure.surely_not_sent and failure is not _SILENT:
                 return None
             return decide(
                 failure,

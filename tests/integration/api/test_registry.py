@@ -99,6 +99,16 @@ async def test_a_tools_life(client: AsyncOpenAI, customer: LoopbackEndpoint, mig
     assert missing.value.code == "tool_not_found"
 
 
+async def test_a_misspelled_field_of_an_earlier_release_stands_in_no_changes_way(
+    client: AsyncOpenAI, customer: LoopbackEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr("rft.platform.registry.service.refuse_misspelled", lambda order: None)
+        made = await post(client, "/tools", a_tool(customer, max_concurency=3))
+    changed = await post(client, f"/tools/{made['id']}", {"rate_limit": 5})
+    assert (changed["rate_limit"], changed["max_concurency"]) == (5.0, 3)
+
+
 @pytest.mark.parametrize(
     ("changes", "param"),
     [

@@ -175,9 +175,10 @@ def test_only_what_met_the_missing_tool_is_rolled_out_again(rows: list[DatasetRo
     assert len(kept) == 13
 
 
+@pytest.mark.parametrize("code", [FailureCode.GRADER_ERROR, FailureCode.SERVER_ERROR])
 @pytest.mark.parametrize("ungraded", [0, 2])
 def test_a_missing_tool_that_only_rollouts_lost_by_the_platform_met_ends_no_step(
-    rows: list[DatasetRow], make_setup: MakeSetup, ungraded: int
+    rows: list[DatasetRow], make_setup: MakeSetup, ungraded: int, code: FailureCode
 ) -> None:
     """Three of sixteen: none of them has a grade that could be wrong. Nor are two that nobody can grade too many."""
     graded: list[str] = []
@@ -195,7 +196,7 @@ def test_a_missing_tool_that_only_rollouts_lost_by_the_platform_met_ends_no_step
 
     async def score(trace: FinishedTrace, trace_id: str) -> float | Failure:
         graded.append(trace_id)
-        broken = Failure(stage=Stage.GRADER, code=FailureCode.GRADER_ERROR, message="it broke", endpoint="grader")
+        broken = Failure(stage=Stage.GRADER, code=code, message="it broke", endpoint="grader")
         return broken if len(graded) <= ungraded else 1.0
 
     book = Book()
@@ -203,7 +204,7 @@ def test_a_missing_tool_that_only_rollouts_lost_by_the_platform_met_ends_no_step
     setup = make_setup(sampler, tools=FunctionTools(answer), grader=FunctionGrader(score), hold=book.hold())
     done = step(rows, setup, book)
     failures = Counter(one.outcome.code for _, one in book.ended if isinstance(one.outcome, Failure))
-    assert failures == Counter({FailureCode.SAMPLER_ERROR: 3, FailureCode.GRADER_ERROR: ungraded})
+    assert failures == Counter({FailureCode.SAMPLER_ERROR: 3, code: ungraded})
     assert outcomes(done).count(1.0) == 13 - ungraded
     assert book.kinds == []
 

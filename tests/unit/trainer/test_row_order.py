@@ -66,6 +66,14 @@ def test_a_row_that_is_left_out_is_no_spare_one() -> None:
     assert sorted(place.row_index for place in spare) == [1, 2]
 
 
+@given(left_out=st.sets(st.integers(0, 19), max_size=10))
+def test_the_order_of_spare_rows_does_not_hang_on_those_that_are_left_out(left_out: set[int]) -> None:
+    batch = [RowPlace(3, 0)]
+    whole = spare_rows(rows=20, batch=batch, step=1, seed=5)
+    found = spare_rows(rows=20, batch=batch, step=1, seed=5, left_out=left_out)
+    assert found == [place for place in whole if place.row_index not in left_out]
+
+
 def test_each_step_draws_its_spare_rows_anew() -> None:
     batch = [RowPlace(3, 0)]
     orders = {step: spare_rows(rows=40, batch=batch, step=step, seed=5) for step in (1, 2)}

@@ -13,6 +13,7 @@ from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade, total_usage
 from rft.core.rollout import Rollout
 from rft.grader_gateway.grader import GroupGrader
+from rft.rollouts.failure_actions import FailureAction, action_for
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.group_state import GroupSlot, GroupState, is_excluded
 from rft.rollouts.hold import RoundHold, UnrecoverableRound, failing_endpoint_of, trial_waits
@@ -58,7 +59,10 @@ class RoundState:
         self._is_trained_on = is_trained_on
         self._executor = setup.executor or InProcessExecutor()
         self._slots = list(chain.from_iterable(group.slots for group in groups))
-        self._others, self._others_excluded = others, sum(map(is_excluded, others))
+        self._others = others
+        self._others_failures = [
+            rollout.outcome for rollout in others if is_excluded(rollout) and isinstance(rollout.outcome, Failure)
+        ]
 
     async def fill(self, hold: RoundHold | None) -> None:
         """Fill every slot that is empty; `hold` is the round's, where it may wait.
@@ -204,27 +208,34 @@ class RoundState:
             missing = missing_tools(rollouts, bearable=self._bearable(hold))
             self._fail(self._slots, missing)
             excluded = [slot for slot in self._slots if slot.is_excluded]
-            is_bearable = len(excluded) + self._others_excluded <= self._bearable(hold)
-            if not missing and is_bearable:
+            is_bearable = len(excluded) + len(self._others_failures) <= self._bearable(hold)
+            # Where only rollouts that we lost had met a tool that is not there, there is nothing to wait for.
+            is_missing = bool(missing) and any(slot.has_met_missing_tool for slot in excluded)
+            if is_bearable and not is_missing:
                 if not self._works_waiting() or not await hold.others_recovered():
                     return
                 # What failed in an outage that another round waits for is no loss to be borne.
                 await gather_or_cancel(self._fill(work, is_again=True) for work in self._works_waiting())
                 continue
-            waiting = [slot.failure for slot in excluded if slot.failure is not None and slot.is_waiting]
-            if not waiting:
-                # Of a missing tool there is nothing to wait for where only rollouts that we lost had met it.
-                if is_bearable or not self._is_trained_on:
+            failures = [slot.failure for slot in excluded if slot.failure is not None]
+            if not any(slot.is_waiting for slot in excluded):
+                if not failures or not self._is_trained_on:
                     return
-                failures = [slot.failure for slot in excluded if slot.failure is not None]
-                raise UnrecoverableRound(failures, rollouts=len(self._slots))
-            hold.begin_trials(failing_endpoint_of(waiting, rollouts=len(self._slots)))
+                raise UnrecoverableRound([*failures, *self._others_failures], rollouts=self._rollouts_of_step)
+            waiting = [
+                failure for failure in (*failures, *self._others_failures) if action_for(failure) is FailureAction.WAIT
+            ]
+            hold.begin_trials(failing_endpoint_of(waiting, rollouts=self._rollouts_of_step))
             await self._recover(waits, trials, missing)
             hold.end_trials()
             await gather_or_cancel(self._fill(work, is_again=True) for work in self._works_waiting())
 
     def _bearable(self, hold: RoundHold) -> float:
-        return hold.rule.excluded_share * (len(self._slots) + len(self._others))
+        return hold.rule.excluded_share * self._rollouts_of_step
+
+    @property
+    def _rollouts_of_step(self) -> int:
+        return len(self._slots) + len(self._others)
 
     async def _recover(
         self, waits: Iterator[float], trials: Iterator[int], missing: Mapping[str, Failure] = MappingProxyType({})

@@ -62,13 +62,13 @@ def spare_rows(
 ) -> list[RowPlace]:
     """The rows that a step's batch does not have, in the order that they take the places of groups without signal in.
 
-    A function of seed and step alone: whatever other steps took, and wherever the run was resumed. `left_out`: as in
-    `row_order`.
+    A function of seed, step and batch alone: whatever other steps took, and wherever the run was resumed.
+    `left_out`: as in `row_order`; the others keep their order.
     """
-    taken = {place.row_index for place in batch}.union(left_out)
+    taken = {place.row_index for place in batch}
     permutation = [index for index in range(rows) if index not in taken]
     random.Random(seed_63("spare rows", seed, step)).shuffle(permutation)
-    return [RowPlace(index, batch[0].epoch) for index in permutation]
+    return [RowPlace(index, batch[0].epoch) for index in permutation if index not in left_out]
 
 
 def _permutation(rows: int, seed: int, epoch: int) -> list[int]:

@@ -30,6 +30,10 @@ _CHANGES_NO_REWARD = {
 _OF_SERVERS = set(VllmSpec.model_fields) - {"max_context_tokens"}
 
 
+_SHOWN_SINCE = "output_json is null without a response_format"
+"""What changed last of it: verdicts of releases before and after do not belong in one group."""
+
+
 def reward_terms(spec: RunSpec) -> str:
     """A digest: rollouts that were finished under another one are not worth the same now.
 
@@ -37,6 +41,7 @@ def reward_terms(spec: RunSpec) -> str:
     and the headers' names are left out, too.
     """
     fields = spec.model_dump(mode="json", exclude={**dict.fromkeys(_CHANGES_NO_REWARD, True), "vllm": _OF_SERVERS})
+    fields["what_graders_are_shown"] = _SHOWN_SINCE
     return hashlib.sha256(json.dumps(_without_header_names(fields), sort_keys=True).encode()).hexdigest()
 
 

@@ -13,6 +13,7 @@ import type {
 } from "./types";
 
 const EVALS_PATH = "/v1/evals";
+const OF_CUSTOMERS = ["datasource_item"];
 
 const runs = (evalId: string, ...parts: string[]) => `${EVALS_PATH}${at(evalId)}/runs${at(...parts)}`;
 
@@ -51,11 +52,16 @@ export const evalsApi = {
   retry: (evalId: string, id: string) => call<EvalRun>("POST", runs(evalId, id, "retry")),
   removeRun: (evalId: string, id: string) => call<{ deleted: boolean }>("DELETE", runs(evalId, id)),
   items: (evalId: string, id: string, query: ItemQuery, after: string | undefined, limit: number) =>
-    getExact<Page<OutputItem>>(runs(evalId, id, "output_items"), { ...query, after, limit }),
+    getExact<Page<OutputItem>>(OF_CUSTOMERS, runs(evalId, id, "output_items"), { ...query, after, limit }),
   variance: (evalId: string, id: string, criterion: string | undefined) =>
     get<Variance>(runs(evalId, id, "variance"), { criterion, limit: 400 }),
   compare: (evalId: string, id: string, other: string) =>
     get<RunComparison>(runs(evalId, id, "compare"), { with: other }),
   comparedRows: (evalId: string, id: string, other: string, change: Change | undefined, offset: number) =>
-    getExact<ComparedRows>(runs(evalId, id, "compare", "rows"), { with: other, change, offset, limit: 50 }),
+    getExact<ComparedRows>(OF_CUSTOMERS, runs(evalId, id, "compare", "rows"), {
+      with: other,
+      change,
+      offset,
+      limit: 50,
+    }),
 };

@@ -17,6 +17,25 @@ export class ExactNumber {
   }
 }
 
+/** A reply in which only these fields, wherever they are, hold values of customers: their numbers as `parseExact` has
+ * them, all others as they are. Throws SyntaxError. */
+export function parseExactIn(text: string, fields: readonly string[]): unknown {
+  return withExact(JSON.parse(text), parseExact(text), fields);
+}
+
+/** `plain`, with these fields as they are in `exact`: the same value otherwise. */
+export function withExact(plain: unknown, exact: unknown, fields: readonly string[]): unknown {
+  if (Array.isArray(plain)) return plain.map((one, i) => withExact(one, (exact as unknown[])[i], fields));
+  if (typeof plain !== "object" || plain === null) return plain;
+  const other = exact as Record<string, unknown>;
+  return Object.fromEntries(
+    Object.entries(plain).map(([name, value]) => [
+      name,
+      fields.includes(name) ? other[name] : withExact(value, other[name], fields),
+    ]),
+  );
+}
+
 /** The value, its numbers such that `JSON.stringify` writes them as they were. Throws SyntaxError. */
 export function parseExact(text: string): unknown {
   return JSON.parse(text, asWritten);

@@ -1,5 +1,5 @@
 /** Requests to the platform that the page comes from; the browser adds its session to each. */
-import { parseExact } from "./exact_json";
+import { parseExactIn } from "./exact_json";
 
 /** The API answered with an error, or could not be reached (`status` 0). */
 export class ApiError extends Error {
@@ -60,9 +60,9 @@ export async function call<T>(method: Method, path: string, body?: unknown, opti
 
 export const get = <T>(path: string, parameters: Parameters = {}) => call<T>("GET", path + queryString(parameters));
 
-/** As `get`, of what holds values of customers: numbers are as they wrote them, see `parseExact`. */
-export async function getExact<T>(path: string, parameters: Parameters = {}): Promise<T> {
-  return parseExact(await (await send("GET", path + queryString(parameters))).text()) as T;
+/** As `get`; in these fields of the reply, which customers filled, numbers are as they wrote them. */
+export async function getExact<T>(fields: readonly string[], path: string, parameters: Parameters = {}): Promise<T> {
+  return parseExactIn(await (await send("GET", path + queryString(parameters))).text(), fields) as T;
 }
 
 export async function getPositioned<T>(path: string, parameters: Parameters = {}): Promise<T & Positioned> {

@@ -60,7 +60,8 @@ export const jobsApi = {
     get<RolloutNeighbours>(job(id, "rollouts", traceId, "neighbours"), { ...query }),
   rollout: (id: string, traceId: string) => get<RolloutDetail>(job(id, "rollouts", traceId)),
   /** What its graders were shown. */
-  grading: (id: string, traceId: string) => getExact<Grading>(job(id, "rollouts", traceId, "grading")),
+  grading: (id: string, traceId: string) =>
+    getExact<Grading>(["item", "sample"], job(id, "rollouts", traceId, "grading")),
   attempts: (id: string, traceId: string) =>
     allPages<Attempt>(
       (after) => get(job(id, "rollouts", traceId, "attempts"), { after, limit: 1000 }),

@@ -215,8 +215,10 @@ _WITHDRAW: LiteralString = (
 )
 _CALLED: LiteralString = (
     "select jsonb_path_query_array(sample, '$.output[*].tool_calls[*].function.name'), tools_not_found"
-    " from eval_output_items where run_id = %s and sample->>'error' is null and tool_calls > 0"
-    " order by created_at desc, id desc limit %s"
+    # The latest first, and only then their samples, which are large.
+    " from (select id, created_at, sample, tools_not_found from eval_output_items"
+    " where run_id = %s and tool_calls > 0 and failure_code is null order by created_at desc, id desc limit %s) latest"
+    " order by created_at desc, id desc"
 )
 _PAGE: LiteralString = (
     "select "

@@ -15,7 +15,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import PoolTimeout
 
 from rft.platform.lifecycle.lease import Cancelled, Lease, LeaseLost, RequestedAction, renew
-from rft.platform.store.database import Database
+from rft.platform.store.database import LEND_TIMEOUT_S, Database
 from rft.platform.store.stop_tasks import stop_tasks
 
 _LOG = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class Heartbeat:
         self._beats.append(beat)
         beat.add_done_callback(self._beats.remove)
         # Not cancelled at the end of its time and waited for: the driver may take long to give a query up.
-        await asyncio.wait((beat,), timeout=max(0.0, min(self.every_s, self._left_s())))
+        await asyncio.wait((beat,), timeout=max(0.0, min(max(self.every_s, LEND_TIMEOUT_S), self._left_s())))
         if beat.done():
             return beat.result()
         _LOG.warning("%s: a heartbeat has had no answer for too long", self.lease.id)

@@ -1,6 +1,6 @@
 """Fields of a body that mean nothing here: kept and echoed, unless they are meant for one that we know."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -38,13 +38,17 @@ def unknown_in(body: BaseModel, path: str = "") -> Iterator[UnknownField]:
         yield from _unknown_below(getattr(body, name), f"{path}{name}")
 
 
-def refuse_misspelled(body: BaseModel, *, other_names: Mapping[str, str] = MappingProxyType({})) -> None:
+def refuse_misspelled(
+    body: BaseModel, *, other_names: Mapping[str, str] = MappingProxyType({}), stored: Container[str] = ()
+) -> None:
     """Raises BadRequest for a field that is surely another one: what was meant would silently have no effect.
 
-    `other_names`: what known fields are called elsewhere.
+    `other_names`: what known fields are called elsewhere. `stored`: fields that were there before the request.
     """
     compared: set[tuple[str, tuple[str, ...]]] = set()
     for field in unknown_in(body):
+        if field.path in stored:
+            continue
         if (field.name, field.known) in compared or len(compared) >= _MOST_COMPARED:
             continue
         compared.add((field.name, field.known))

@@ -65,7 +65,7 @@ async def update_tool(uow: UnitOfWork, box: SecretBox, tool_id: str, changes: Js
     left = {key: value for key, value in shown_body(old).items() if key not in _renamed(changes)}
     wanted: JsonObject = {key: value for key, value in {**left, **changes}.items() if value is not None}
     order = validated(ToolCreate, wanted)
-    refuse_misspelled(order)
+    refuse_misspelled(order, stored=left)
     checked: JsonObject = order.model_dump(mode="json", exclude_unset=True)
     refuse_moved_secrets(checked, old)
     body = cast("JsonObject", with_stored_secrets(checked, old))

@@ -33,6 +33,8 @@ from rft.scratch.disk import is_disk_full
 _LOG = logging.getLogger(__name__)
 _FIRST_BACKOFF_S = 0.5
 _MAX_BACKOFF_S = 30.0
+_BUSY_S = 5.0
+"""Between two looks whether another process still has the run directory."""
 _ENDED = ("over", "failed", "cancelled")
 """Outcomes after which no trainer of this job is started, unless the platform paused it and its customer resumes it."""
 
@@ -102,7 +104,7 @@ class JobRun:
             await self._fail(_died_too_often(launches - 1, "ended together with its worker."))
             return "failed"
         try:
-            ending = await self._back_off(launches) or await self._launch()
+            ending = await self._wait(backoff_s(launches)) or await self._launch()
             reason = self.run.exit_summary() if self.run is not None and ending is Ending.DIED else ""
         except (LeaseLost, CannotRun):
             raise
@@ -129,6 +131,7 @@ class JobRun:
                 return "given back"
             case Ending.BUSY:
                 await self.beat.write(self._wait_for_directory)
+                await self._wait(_BUSY_S)
                 return None
             case Ending.OUTDATED:
                 await self.beat.write(self._uncount_launch)
@@ -216,9 +219,9 @@ class JobRun:
             await notify(connection, self.lease.id)
         return launches.without_progress
 
-    async def _back_off(self, launches: int) -> Ending | None:
-        """Wait before another launch; the interruption that came meanwhile, if any."""
-        until = time.monotonic() + backoff_s(launches)
+    async def _wait(self, seconds: float) -> Ending | None:
+        """Before another launch; the interruption that came meanwhile, if any."""
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
             if (ending := interruption(self.beat, self.context.is_stopping)) is not None:
                 return ending

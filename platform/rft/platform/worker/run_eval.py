@@ -192,8 +192,9 @@ class _Execution:
     async def _read_sampling(self, connection: AsyncConnection[TupleRow]) -> tuple[ChatModel, RecentRollouts]:
         """Its model, and what kept items tell of tools: those that are left may be too few to. Raises UnusableModel."""
         recent = RecentRollouts()
-        for answered in await OutputItemRepository(connection).answered_calls(self.run.id, last=RECENT):
-            recent.add_earlier(answered)
+        if self.run.sealed is not None:  # Its tools are sealed.
+            for answered in await OutputItemRepository(connection).answered_calls(self.run.id, last=RECENT):
+                recent.add_earlier(answered)
         return await find_model(connection, self.context, self.run), recent
 
     async def _rest(self, items: EvalItems, finished: set[tuple[int, int]]) -> AsyncGenerator[tuple[EvalItem, int]]:

@@ -199,7 +199,7 @@ class Validation:
             await add_event(connection, job_id, suiting.message, data={"code": "auto_staleness"}, key="plan:staleness")
         plan = chosen.model_copy(update=adapter)
         await record.set_plan(plan)
-        for warning in [*dataset_warnings(files, context), *_unused_tools(order.tools or [], reports.values())]:
+        for warning in [*dataset_warnings(files, context), *_unused_tools(order, reports.values())]:
             await add_event(
                 connection, job_id, warning.message, level="warn", data=warning.data, key=f"dataset:{warning.key}"
             )
@@ -278,7 +278,8 @@ def _too_long(file: _FileRead, report: DatasetReport, context: int) -> DatasetWa
     )
 
 
-def _unused_tools(tools: Sequence[Tool], reports: Iterable[DatasetReport]) -> Iterator[DatasetWarning]:
+def _unused_tools(order: Reinforcement, reports: Iterable[DatasetReport]) -> Iterator[DatasetWarning]:
+    tools = order.tools or []
     described = {name for report in reports for name in report.tools}
     if described and not tools:
         names = sorted(described)
@@ -286,7 +287,8 @@ def _unused_tools(tools: Sequence[Tool], reports: Iterable[DatasetReport]) -> It
             key="unserved",
             message="The job has no tools, so nobody answers what its rows describe"
             f" ({', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}): a rollout ends with the model's"
-            " first calls of them, and graders judge these",
+            " first calls of them, and graders judge these"
+            + ("" if order.response_format is None else ". Calls alone do not fit the `response_format`"),
             data={"code": "unserved_tools", "unserved_tools": [*names[:_NAMED]]},
         )
     unused = [tool.name for tool in tools if not tool.has_schema and tool.name not in described]
