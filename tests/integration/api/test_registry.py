@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -103,7 +104,7 @@ async def test_a_misspelled_field_of_an_earlier_release_stands_in_no_changes_way
     client: AsyncOpenAI, customer: LoopbackEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr("rft.platform.registry.service.refuse_misspelled", lambda order: None)
+        earlier.setattr("rft.platform.registry.service.refuse_misspelled", Mock())
         made = await post(client, "/tools", a_tool(customer, max_concurency=3))
     changed = await post(client, f"/tools/{made['id']}", {"rate_limit": 5})
     assert (changed["rate_limit"], changed["max_concurency"]) == (5.0, 3)
