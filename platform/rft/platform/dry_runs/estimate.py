@@ -21,6 +21,7 @@ from rft.platform.jobs.order_checks import (
     refuse_misdescribed_tools,
     refuse_undescribed_tools,
     unknown_fields,
+    unserved_tools,
     unusable_files,
 )
 from rft.platform.jobs.order_warnings import order_warnings
@@ -63,8 +64,11 @@ async def estimate_job(services: Services, wanted: JobOrder) -> EstimateObject:
     refuse_undescribed_tools(tools, files.values())
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
     told = to_estimate(order, rows, measured, auto_staleness=suiting.max_staleness)
-    unusable = [EstimateWarning(code=f"invalid_{param}", message=why) for param, why in unusable_files(tools, files)]
-    return told.model_copy(update={"warnings": [*unusable, *told.warnings]})
+    found = [EstimateWarning(code=f"invalid_{param}", message=why) for param, why in unusable_files(tools, files)]
+    described = {name for file in files.values() if file.report is not None for name in file.report.tools}
+    if (unserved := unserved_tools(order.method.reinforcement, described)) is not None:
+        found.append(EstimateWarning(code="unserved_tools", message=unserved))
+    return told.model_copy(update={"warnings": [*found, *told.warnings]})
 
 
 def _rows(file: FileRow, param: str) -> int:

@@ -1,6 +1,6 @@
 """What an order's files and fields tell before a job exists."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from pydantic import BaseModel
 
@@ -10,7 +10,7 @@ from rft.platform.files.repository import FileRow
 from rft.platform.orders.grader_schemas import ONLY_IMAGE
 from rft.platform.orders.grader_specification import leaves
 from rft.platform.orders.references import GRADER_PREFIX, TOOL_PREFIX
-from rft.platform.orders.schemas import JobCreate
+from rft.platform.orders.schemas import JobCreate, Reinforcement
 from rft.platform.orders.tool_schemas import Tool
 from rft.platform.orders.unknown_fields import unknown_in
 
@@ -71,6 +71,18 @@ def unusable_files(tools: Sequence[Tool], files: Mapping[str, FileRow]) -> Itera
         elif stranger is not None:
             name, line = stranger
             yield param, f"A job would fail: line {line} of file {file.id} describes {name!r}, no tool of the order."
+
+
+def unserved_tools(order: Reinforcement, described: Collection[str]) -> str | None:
+    """What becomes of the functions that rows describe where the order has no tools at all; None: nobody need know."""
+    if order.tools or not described:
+        return None
+    names = in_words(sorted(described))
+    return (
+        f"The job has no tools, so nobody answers what its rows describe ({names}): a rollout ends with the model's"
+        " first calls of them, and graders judge these"
+        + ("" if order.response_format is None else ". Calls alone do not fit the `response_format`")
+    )
 
 
 def unknown_fields(order: JobCreate) -> list[str]:

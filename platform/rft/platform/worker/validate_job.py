@@ -15,6 +15,7 @@ from rft.core.dataset import MAX_TRAIN_ROWS, MAX_VALID_ROWS
 from rft.core.dataset_report import DatasetCheck, DatasetReport, EqualRows, shared_rows
 from rft.core.job import JobStatus
 from rft.platform.files.repository import FileRepository, FileRow
+from rft.platform.jobs.order_checks import unserved_tools
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.jobs.run_spec import context_limit, resolved, to_lora
 from rft.platform.lifecycle.ending import cancel_unleased, fail
@@ -281,16 +282,9 @@ def _too_long(file: _FileRead, report: DatasetReport, context: int) -> DatasetWa
 def _unused_tools(order: Reinforcement, reports: Iterable[DatasetReport]) -> Iterator[DatasetWarning]:
     tools = order.tools or []
     described = {name for report in reports for name in report.tools}
-    if described and not tools:
-        names = sorted(described)
-        yield DatasetWarning(
-            key="unserved",
-            message="The job has no tools, so nobody answers what its rows describe"
-            f" ({', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}): a rollout ends with the model's"
-            " first calls of them, and graders judge these"
-            + ("" if order.response_format is None else ". Calls alone do not fit the `response_format`"),
-            data={"code": "unserved_tools", "unserved_tools": [*names[:_NAMED]]},
-        )
+    if (unserved := unserved_tools(order, described)) is not None:
+        names = sorted(described)[:_NAMED]
+        yield DatasetWarning("unserved", unserved, {"code": "unserved_tools", "unserved_tools": [*names]})
     unused = [tool.name for tool in tools if not tool.has_schema and tool.name not in described]
     if unused:
         yield DatasetWarning(
