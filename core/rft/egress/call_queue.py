@@ -16,11 +16,11 @@ class EndpointDown(Exception):
         self.last_failure, self.down_s = last_failure, down_s
 
 
-class Place:
-    """One call's place inside."""
+class Slot:
+    """What one call holds while it is under way."""
 
 
-_Waiter: TypeAlias = "asyncio.Future[Place]"
+_Waiter: TypeAlias = "asyncio.Future[Slot]"
 
 
 class CallQueue:

@@ -1,4 +1,4 @@
-"""One endpoint's turnstile: calls in flight, calls started per second, fairness, retries, and the breaker's word.
+"""One endpoint's limiter: calls in flight, calls started per second, fairness, retries, and the breaker's word.
 
 The queue is ours, never a connection pool's.
 """
@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from rft.core.endpoint_load import EndpointLoad, LimitReason
 from rft.egress.breaker import Breaker, BreakerState
-from rft.egress.call_queue import CallQueue, EndpointDown, Place
+from rft.egress.call_queue import CallQueue, EndpointDown, Slot
 from rft.egress.call_rate import CallRate
 from rft.egress.owners_caps import OwnersCaps
 from rft.egress.reply import AttemptFailure
@@ -25,7 +25,7 @@ LONGEST_SILENCE_S = 60.0
 
 
 class Limiter:
-    """One endpoint's turnstile: at most `window.limit` calls inside, `rate_limit` entries per second, fair to owners.
+    """One endpoint's limiter: at most `window.limit` calls inside, `rate_limit` entries per second, fair to owners.
 
     Waiting calls are served by owner (a job): the owner with the fewest calls inside goes first, of several the one
     that was served longest ago, and within one owner first come, first served. Retries go before first attempts while
@@ -58,7 +58,7 @@ class Limiter:
         self._departure: asyncio.Future[None] | None = None
         """Set when a slot is released: a probe may be waiting for one."""
         self._inside: dict[str, int] = {}
-        self._trial: Place | None = None
+        self._trial: Slot | None = None
         """Of the call that tries a half-open endpoint. What is inside since before may hang there for long."""
         self._queue = CallQueue()
         self.in_flight = 0
@@ -129,8 +129,8 @@ class Limiter:
         if self._caps.loosen(owner):
             self._pump()
 
-    async def enter(self, owner: str = "", *, is_retry: bool = False, probe: Probe | None = None) -> Place:
-        """Wait for a place inside. Each `enter` needs one `leave` of the place; none when it raised.
+    async def enter(self, owner: str = "", *, is_retry: bool = False, probe: Probe | None = None) -> Slot:
+        """Wait for a slot. Each `enter` needs one `leave` of it; none when it raised.
 
         `probe` is how to ask for life while the breaker is open. Raises EndpointDown when that has taken too long.
         """
@@ -150,10 +150,10 @@ class Limiter:
                 self._pump()
             raise
 
-    def leave(self, owner: str = "", place: Place | None = None) -> None:
+    def leave(self, owner: str = "", slot: Slot | None = None) -> None:
         """Release the slot."""
         self.in_flight -= 1
-        if place is not None and place is self._trial:
+        if slot is not None and slot is self._trial:
             self._trial = None
         if self.in_flight == 0:
             self._empty_since_s = self._now()
@@ -209,10 +209,10 @@ class Limiter:
     def _is_retry_covered(self) -> bool:
         return self._retries is None or self._retries.covers(self._now())
 
-    def _admit(self, owner: str, *, is_retry: bool) -> Place:
-        place = Place()
+    def _admit(self, owner: str, *, is_retry: bool) -> Slot:
+        slot = Slot()
         if self.state is BreakerState.HALF_OPEN:
-            self._trial = place
+            self._trial = slot
         if self.in_flight == 0:
             self._window.on_start(self._now() - self._empty_since_s)
         self.in_flight += 1
@@ -220,7 +220,7 @@ class Limiter:
         if is_retry and self._retries is not None:
             self._retries.on_start()
         self._count_start()
-        return place
+        return slot
 
     def _count_start(self) -> None:
         if self._caps.interval_s:

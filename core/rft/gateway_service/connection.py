@@ -160,7 +160,11 @@ class ServiceConnection:
 
     def _wait_after(self, *, is_safe: bool) -> Callable[[AttemptFailure, int], float | None]:
         def wait_after(failure: AttemptFailure, attempt: int) -> float | None:
-            if failure.code is FailureCode.TIMEOUT and not failure.surely_not_sent and failure is not _SILENT:
+            if failure is _SILENT:
+                # Once more: it may have been stopped for a moment. Whoever waits longer blames the endpoint in the end.
+                if attempt > 1:
+                    return None
+            elif failure.code is FailureCode.TIMEOUT and not failure.surely_not_sent:
                 return None
             return decide(
                 failure,

@@ -1,6 +1,7 @@
 """Between a trainer and a gateway service: whatever goes wrong there is healed, or is the platform's fault."""
 
 import asyncio
+from collections import Counter
 from contextlib import AsyncExitStack
 
 import pytest
@@ -132,10 +133,14 @@ class HangingService(ScriptedEndpoint):
         return HttpAnswer(200, encode(ServiceReply())) if call.method == "PUT" else Fault(FaultKind.HANG)
 
 
-async def test_calls_do_not_wait_for_a_service_that_hangs(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("is_safe", "sent"), [(True, 2), (False, 1)])
+async def test_calls_do_not_wait_for_a_service_that_hangs_and_are_made_once_more_where_they_may(
+    town: Town, monkeypatch: pytest.MonkeyPatch, *, is_safe: bool, sent: int
+) -> None:
     monkeypatch.setattr("rft.gateway_service.connection.CONTROL_S", 0.2)
-    async with LoopbackEndpoint(HangingService()) as service:
-        trainer = await town.trainer(service.base_url)
+    hanging = HangingService()
+    async with LoopbackEndpoint(hanging) as service:
+        trainer = await town.trainer(service.base_url, is_safe=is_safe)
         results = await asyncio.wait_for(
             asyncio.gather(*(trainer.call(number) for number in range(3))), timeout=PATIENCE_S
         )
@@ -143,6 +148,8 @@ async def test_calls_do_not_wait_for_a_service_that_hangs(town: Town, monkeypatc
         assert result.failure is not None
         assert (result.failure.code, result.failure.fault) == (FailureCode.INTERNAL_ERROR, Blame.PLATFORM)
         assert "has answered nothing" in result.failure.message
+    made = Counter(call.body for call in hanging.calls if call.method == "POST")
+    assert sorted(made.values()) == [sent] * 3, made
 
 
 async def test_a_service_that_comes_up_late_is_waited_for(town: Town) -> None:

@@ -1,4 +1,4 @@
-"""The turnstile at an endpoint that refuses, asks for silence, goes away and comes back; in virtual time."""
+"""The limiter at an endpoint that refuses, asks for silence, goes away and comes back; in virtual time."""
 
 import asyncio
 from dataclasses import dataclass, field

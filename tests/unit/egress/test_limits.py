@@ -1,4 +1,4 @@
-"""The turnstile: never too many inside, never too fast, fair, and nobody is lost when callers give up."""
+"""The limiter: never too many inside, never too fast, fair, and nobody is lost when callers give up."""
 
 import asyncio
 from collections import Counter
