@@ -1,7 +1,8 @@
 """A run directory that another process still has is waited for, and uses up no launch."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -31,19 +32,24 @@ def tries(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         return take_over_log(folder, patience_s=0.0)
 
     monkeypatch.setattr(job_run, "take_over_log", take_over_at_once)
+    monkeypatch.setattr(job_run, "_BUSY_S", 0.0)
     return asked
 
 
-def tried_often(tries: list[Path], task: "asyncio.Task[str]") -> Callable[[], bool]:
-    return lambda: task.done() or len(tries) >= ENOUGH
-
-
-async def test_a_job_goes_on_once_its_directory_is_free(bench: Workbench, tries: list[Path]) -> None:
+@asynccontextmanager
+async def kept_waiting(bench: Workbench, tries: list[Path]) -> AsyncGenerator[tuple[str, "asyncio.Task[str]"]]:
+    """A job that has tried often while somebody else has its directory, for as long as the context lasts."""
     job_id = await bench.queued_job()
     make_folder(bench.run_dir(job_id))
     with locked(bench.run_dir(job_id), patience_s=0.0):
         task = asyncio.create_task(run_job(job_id, bench.context()))
-        await until(tried_often(tries, task), "the job to try often")
+        await until(lambda: task.done() or len(tries) >= ENOUGH, "the job to try often")
+        yield job_id, task
+
+
+async def test_a_job_goes_on_once_its_directory_is_free(bench: Workbench, tries: list[Path]) -> None:
+    async with kept_waiting(bench, tries) as (job_id, task):
+        pass
     assert await task == "over"
     job = await bench.job(job_id)
     assert (job["status"], len(bench.launches)) == ("succeeded", 1)
@@ -53,11 +59,7 @@ async def test_a_job_goes_on_once_its_directory_is_free(bench: Workbench, tries:
 
 
 async def test_a_job_that_waits_for_its_directory_can_be_paused(bench: Workbench, tries: list[Path]) -> None:
-    job_id = await bench.queued_job()
-    make_folder(bench.run_dir(job_id))
-    with locked(bench.run_dir(job_id), patience_s=0.0):
-        task = asyncio.create_task(run_job(job_id, bench.context()))
-        await until(tried_often(tries, task), "the job to try often")
+    async with kept_waiting(bench, tries) as (job_id, task):
         async with unit_of_work(bench.database, bench.enqueued.append) as uow:
             await pause_job(uow, job_id)
         assert await task == "paused"

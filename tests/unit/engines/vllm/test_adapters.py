@@ -9,9 +9,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForImageTextToText, PreTrainedTokenizerBase
 
 from rft.core.errors import SamplerError
-from rft.core.graders import EndpointGrader
-from rft.core.hyperparameters import ResolvedHyperparameters
-from rft.core.spec import RunSecrets, RunSpec, VllmSpec
+from rft.core.spec import RunSecrets, VllmSpec
 from rft.engines.base_model import load_base_model
 from rft.engines.vllm.adapters import AdapterFolder
 from rft.engines.vllm.open_engine import open_vllm_engine
@@ -20,6 +18,7 @@ from rft.testing.vllm_server import ScriptedVllm
 from rft.vllm_server.release import VERSION
 from tests.shared.engine_contract import adapter
 from tests.shared.tiny_models import save_tiny, tiny_config
+from tests.unit.engines.vllm.vllm_runs import vllm_run
 
 RENAMES = {
     "model.visual.": "visual.",
@@ -30,28 +29,13 @@ RENAMES = {
 MODULE = re.compile(r"language_model\.model\.layers\.\d+\.(self_attn|linear_attn|mlp)\.\w+\.lora_[AB]\.weight")
 
 
-def spec_of(base_model: Path, url: str) -> RunSpec:
-    return RunSpec(
-        job_id="job",
-        seed=7,
-        base_model=str(base_model),
-        model_name="tiny",
-        hyperparameters=ResolvedHyperparameters(
-            n_epochs=1, batch_size=2, learning_rate_multiplier=1.0, compute_multiplier=1.0, eval_interval=2,
-            eval_samples=1, group_size=2, steps=1,
-        ),
-        tools=(),
-        grader=EndpointGrader(name="letters", url="http://127.0.0.1:1/grade"),
-        engine="vllm",
-        vllm=VllmSpec(servers=(url,)),
-    )  # fmt: skip
-
-
 async def shown(base_model: Path, trained: Path, folder: Path) -> Path:
     """A copy of the matrices that a run's server is told to read."""
     server = ScriptedVllm(version=VERSION, root=str(base_model))
     async with LoopbackEndpoint(server) as endpoint:
-        engine = open_vllm_engine(spec_of(base_model, endpoint.base_url), RunSecrets(), folder)
+        engine = open_vllm_engine(
+            vllm_run(str(base_model), VllmSpec(servers=(endpoint.base_url,))), RunSecrets(), folder
+        )
         try:
             await engine.publish(1, trained)
             (directory,) = server.adapters.values()

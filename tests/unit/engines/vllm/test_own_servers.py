@@ -5,30 +5,11 @@ from pathlib import Path
 import pytest
 
 from rft.core.devices import Devices
-from rft.core.graders import EndpointGrader
-from rft.core.hyperparameters import ResolvedHyperparameters
-from rft.core.spec import RunSpec, VllmSpec
+from rft.core.spec import VllmSpec
 from rft.engines.vllm.open_engine import own_servers
 from rft.engines.vllm.options import EngineOptions
 from rft.vllm_server.process import ServerProcess
-
-
-def spec_of(python: Path, devices: Devices | None) -> RunSpec:
-    return RunSpec(
-        job_id="ftjob-test",
-        seed=7,
-        base_model="base",
-        model_name="tiny",
-        hyperparameters=ResolvedHyperparameters(
-            n_epochs=1, batch_size=2, learning_rate_multiplier=1.0, compute_multiplier=1.0, eval_interval=2,
-            eval_samples=1, group_size=2, steps=1,
-        ),
-        tools=(),
-        grader=EndpointGrader(name="letters", url="http://127.0.0.1:1/grade"),
-        engine="vllm",
-        vllm=VllmSpec(python=str(python)),
-        devices=devices,
-    )  # fmt: skip
+from tests.unit.engines.vllm.vllm_runs import vllm_run
 
 
 def seen_gpus(processes: list[tuple[str, ServerProcess]]) -> list[str | None]:
@@ -39,11 +20,16 @@ def test_one_server_on_each_gpu_that_was_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     python, options = tmp_path / "python", EngineOptions(base_model="base", max_context_tokens=64)
     python.touch()
-    two = own_servers(spec_of(python, Devices(train=(0, 1), vllm=(2, 3))), options, tmp_path, ports=[7001, 7002])
+    two = own_servers(
+        vllm_run("base", VllmSpec(python=str(python)), Devices(train=(0, 1), vllm=(2, 3))),
+        options,
+        tmp_path,
+        ports=[7001, 7002],
+    )
     assert [url for url, _ in two] == ["http://127.0.0.1:7001", "http://127.0.0.1:7002"]
     assert seen_gpus(two) == ["2", "3"]
     assert [process._log.name for _, process in two] == ["vllm.log", "vllm-1.log"]  # pyright: ignore[reportPrivateUsage]
-    one = own_servers(spec_of(python, None), options, tmp_path, ports=[7001])
+    one = own_servers(vllm_run("base", VllmSpec(python=str(python))), options, tmp_path, ports=[7001])
     assert seen_gpus(one) == ["0"]
     assert [url for url, _ in one] == ["http://127.0.0.1:7001"]
 
@@ -51,7 +37,7 @@ def test_one_server_on_each_gpu_that_was_named(tmp_path: Path, monkeypatch: pyte
 def test_a_server_can_sleep_where_it_takes_turns(tmp_path: Path) -> None:
     python, options = tmp_path / "python", EngineOptions(base_model="base", max_context_tokens=64)
     python.touch()
-    spec = spec_of(python, Devices(train=(0,), vllm=(0,)))
+    spec = vllm_run("base", VllmSpec(python=str(python)), Devices(train=(0,), vllm=(0,)))
     for takes_turns in (False, True):
         changed = spec.model_copy(update={"vllm": spec.vllm.model_copy(update={"takes_turns": takes_turns})})
         ((_, process),) = own_servers(changed, options, tmp_path, ports=[7001])
