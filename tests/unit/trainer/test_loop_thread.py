@@ -110,3 +110,27 @@ def test_a_failure_known_to_another_thread_ends_the_wait_and_every_later_one() -
     with pytest.raises(RunAborted):
         loop_thread.check()
     loop_thread.close()
+
+
+def test_a_stop_between_the_last_look_and_the_wait_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a signal's handler, which runs wherever the waiting thread is, under the lock that it has."""
+    loop_thread = LoopThread()
+    waited: list[float | None] = []
+    wait = threading.Condition.wait
+
+    def stopped_before(condition: threading.Condition, timeout: float | None = None) -> bool:
+        if threading.current_thread() is threading.main_thread():
+            waited.append(timeout)
+            if len(waited) == 1:
+                loop_thread.stop()
+        return wait(condition, 5.0 if timeout is None else timeout)
+
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Condition, "wait", stopped_before)
+        with pytest.raises(RunAborted):
+            loop_thread.call(work())
+    assert None not in waited, "nothing would have ended it"
+    loop_thread.close()

@@ -5,11 +5,13 @@ import threading
 from collections.abc import Coroutine
 from collections.abc import Set as AbstractSet
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from rft.core.errors import RunAborted
 
 T = TypeVar("T")
+_LOOK_S = 0.5
 
 
 class LoopThread:
@@ -46,6 +48,10 @@ class LoopThread:
         if self.is_stopped or self._failure is not None:  # It came before the line above.
             started.cancel()
         try:
+            while not started.done():
+                # Not for ever: a signal's handler that cancels it between `result`'s look and its wait wakes nobody.
+                with suppress(TimeoutError):
+                    started.result(_LOOK_S)
             return started.result()
         except CancelledError:
             self.check()
