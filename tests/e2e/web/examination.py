@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, TimeoutError, expect
 
 from tests.e2e.web.opened_pages import OpenPage, key_list, new_job, palette, sign_in_form
 from tests.e2e.web.troubled_pages import refused_action
@@ -43,13 +43,21 @@ async def check_page(page: Page, open_page: OpenPage, examined: set[str]) -> Non
             if SCREENS is not None:
                 picture = Path(SCREENS, f"{open_page.__name__}-{size}-{scheme}.png")
                 await page.screenshot(path=picture, full_page=True)
-            assert await page.evaluate("document.scrollingElement.scrollWidth") <= width, f"{scheme}, {size}"
+            await stays_within(page, width, f"{scheme}, {size}")
             if (scheme, size) in EXAMINED:
                 assert await serious_findings(page) == [], f"{scheme}, {size}"
                 within = page.locator("dialog[open]" if has_dialog else "#root")
                 if open_page not in WITHOUT_BUTTONS:
                     await expect(within.locator(BUTTONS).first).to_be_visible()
                 await check_states(within, examined)
+
+
+async def stays_within(page: Page, width: int, where: str) -> None:
+    """Nothing is off the screen; charts follow a new width with the browser's next frame, not at once."""
+    try:
+        await page.wait_for_function("(width) => document.scrollingElement.scrollWidth <= width", arg=width)
+    except TimeoutError as late:
+        raise AssertionError(where) from late
 
 
 async def serious_findings(page: Page) -> list[str]:

@@ -18,10 +18,9 @@ async def asked_by(page: Page, url: str, *, shows: str) -> list[str]:
     asked: list[str] = []
 
     def note(request: Request) -> None:
-        if request.is_navigation_request():
-            asked.clear()  # The page that is left asks for this and that until then.
         asked.append(urlsplit(request.url).path)
 
+    await page.goto("about:blank")  # A page that is left asks for this and that until the next one answers.
     page.on("request", note)
     await page.goto(url)
     await expect(page.locator(shows).first).to_be_visible()
