@@ -56,8 +56,10 @@ def step(
     )
 
 
-def kept_of(ended: Iterable[EndedRollout]) -> KeptRollouts:
-    return KeptRollouts(kept_by_place(ended))
+def kept_of(
+    ended: Iterable[EndedRollout], on_refused: Callable[[Sequence[str]], None] = lambda trace_ids: None
+) -> KeptRollouts:
+    return KeptRollouts(kept_by_place(ended), on_refused=on_refused)
 
 
 def failing(*numbers: int, code: FailureCode = FailureCode.SERVER_ERROR) -> FunctionTools:
@@ -167,12 +169,14 @@ def test_a_group_that_one_verdict_judges_is_kept_whole_or_not_at_all(
     step(rows[:2], make_setup(TURNS, grader=FunctionGrader(never), group_grader=Judge()), first)
     whole = [ended for ended in first.ended if ended.rollout.key.row_index == 0]
     part = [ended for ended in first.ended if ended.rollout.key.row_index == 1][:3]
-    kept, again = kept_of([*whole, *part]), Told()
+    refused: list[str] = []
+    kept, again = kept_of([*whole, *part], on_refused=refused.extend), Told()
     done = step(rows[:2], make_setup(TURNS, grader=FunctionGrader(never), group_grader=judge), again, kept)
     assert list(done.groups[0].rollouts) == [ended.rollout for ended in whole]
     assert judge.asked == [[rollout.trace_id for rollout in done.groups[1].rollouts]]
     assert len(again.ended) == GROUP
-    assert sorted(kept.unclaimed) == sorted(ended.rollout.trace_id for ended in part)
+    assert sorted(refused) == sorted(ended.rollout.trace_id for ended in part)
+    assert kept.unclaimed == []
 
 
 def test_what_is_kept_is_void_where_the_platform_lost_the_round(rows: list[DatasetRow], make_setup: MakeSetup) -> None:

@@ -121,6 +121,26 @@ def test_what_ended_with_a_grade_keeps_its_place_to_the_last_bit(run: Run) -> No
     assert [type(event) for event in run.told()] == [RolloutDone] * 3, "nothing is told again"
 
 
+def test_what_a_group_of_one_verdict_refused_is_no_part_of_another(run: Run) -> None:
+    """A process that dies as it writes the second verdict down leaves neither whole, nor one of both."""
+    keys = [a_key(index) for index in range(4)]
+    run.finish(*(ended(key) for key in keys[1:]))
+    with run.process() as (finished, _), suppress(OSError), finished.round(3, Split.TRAIN, 2) as kept:
+        assert kept.take(keys, only_whole=True) == [None] * 4
+        finished.add(ended(keys[0], conversation=1), is_replaced=False)
+        raise OSError("No space left on device")
+    assert [event.trace_ids for event in run.told() if isinstance(event, RolloutsVoided)] == [
+        tuple(trace_id_at(key) for key in keys[1:])
+    ]
+    with run.process() as (finished, _), finished.round(3, Split.TRAIN, 2) as kept:
+        assert kept.take(keys, only_whole=True) == [None] * 4
+        for key in keys:
+            finished.add(ended(key, conversation=2), is_replaced=False)
+    with run.process() as (finished, _), finished.round(3, Split.TRAIN, 2) as kept:
+        taken = kept.take(keys, only_whole=True)
+    assert [one and one.rollout for one in taken] == [ended(key, conversation=2) for key in keys]
+
+
 def test_replaced_failures_come_with_the_grade_and_their_grant(run: Run) -> None:
     failed = ended(a_key(0), TIMEOUT)
     graded = ended(a_key(0, attempt=1))

@@ -1,6 +1,6 @@
 """What processes before this one finished of a round: a rollout that ended with a grade keeps its place. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rft.core.failure import Failure
@@ -59,15 +59,23 @@ def kept_by_place(ended: Iterable[EndedRollout]) -> dict[RolloutKey, KeptRollout
 class KeptRollouts:
     """What is kept of one round; each place is given out once."""
 
-    def __init__(self, by_place: Mapping[RolloutKey, KeptRollout]) -> None:
-        self._by_place = dict(by_place)
+    def __init__(
+        self,
+        by_place: Mapping[RolloutKey, KeptRollout],
+        *,
+        on_refused: Callable[[Sequence[str]], None] = lambda trace_ids: None,
+    ) -> None:
+        """`on_refused`: told the ids of what a group does not take, before any of it is rolled out again."""
+        self._by_place, self._on_refused = dict(by_place), on_refused
 
     def take(self, keys: Sequence[RolloutKey], *, only_whole: bool) -> list[KeptRollout | None]:
         """For each slot of a group what keeps its place. `only_whole`: all of the group, or none of it."""
-        places = [place_of(key) for key in keys]
-        if only_whole and not all(place in self._by_place for place in places):
-            return [None] * len(places)
-        return [self._by_place.pop(place, None) for place in places]
+        taken = [self._by_place.pop(place_of(key), None) for key in keys]
+        found = [one for one in taken if one is not None]
+        if not only_whole or len(found) in (0, len(keys)):
+            return taken
+        self._on_refused([trace_id for one in found for trace_id in one.trace_ids])
+        return [None] * len(keys)
 
     @property
     def unclaimed(self) -> list[str]:

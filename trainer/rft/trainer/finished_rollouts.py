@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
@@ -102,7 +103,9 @@ class FinishedRollouts:
         left, versions = self._left.pop((step, split), {}), range(version if oldest is None else oldest, version + 1)
         kept = {place: one for place, one in left.items() if self._is_by(one.rollout, versions)}
         self._void(step, split, [name for place, one in left.items() if place not in kept for name in one.trace_ids])
-        under_way = self._under_way[step, split] = KeptRollouts(kept)
+        # What a group refuses is void before it begins anew: the next process would meet two verdicts in its places.
+        under_way = KeptRollouts(kept, on_refused=partial(self._void, step, split))
+        self._under_way[step, split] = under_way
         yield under_way
         self._void(step, split, under_way.unclaimed)
 
