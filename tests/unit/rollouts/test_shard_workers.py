@@ -1,7 +1,7 @@
 """What a rollout worker takes, keeps and hands over, and what becomes of what it cannot."""
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -12,6 +12,7 @@ from rft.core.errors import SamplerError
 from rft.core.events import RolloutBegan
 from rft.core.failure import Failure
 from rft.core.grade import Grade
+from rft.core.progress import StageCounts
 from rft.core.rollout import RolloutKey, Split
 from rft.engines.vllm.named_versions import NamedVersions
 from rft.rollouts.hold import UnrecoverableRound
@@ -20,8 +21,11 @@ from rft.rollouts.lost_rounds import RoundLost
 from rft.rollouts.sampler import Sample, SampleRequest
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.shards import handing_over
+from rft.rollouts.shards.inbox import InboxDown
 from rft.rollouts.shards.inbox_wire import SHARD_LEASE_S, SealedShard
 from rft.rollouts.shards.wire import LARGEST, Settled, Shard, ShardRollout
+from rft.rollouts.shards.worker import RunSession
+from rft.testing.memory_inbox import MemoryWorkerInbox
 from rft.testing.samplers import ScriptedSampler, tool_call_text
 from rft.testing.samplers_slots import DelegatingEngine
 from rft.testing.samplers_time import run_in_virtual_time
@@ -85,6 +89,58 @@ def test_a_rollout_is_handed_over_once_its_end_was_told(make_setup: MakeSetup) -
         assert len(outcomes(await step)) == GROUP
 
     run_in_virtual_time(scenario())
+
+
+class StuckOnce(MemoryWorkerInbox):
+    """Its first beat goes to an address that is gone, and waits for its answer as long as a call may."""
+
+    stuck: int = 1
+
+    async def beat(self, shards: Mapping[str, StageCounts], *, is_leaving: bool = False) -> Sequence[str]:
+        if self.stuck:
+            self.stuck -= 1
+            await asyncio.sleep(30.0)
+            raise InboxDown("no answer")
+        return await super().beat(shards, is_leaving=is_leaving)
+
+
+def test_a_beat_that_is_never_answered_keeps_none_of_the_next_ones_back(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        cluster = Cluster(make_setup(TURNS, tools=slow_tools(lambda call: 3 * SHARD_LEASE_S)), workers=1)
+        cluster.sessions[0].inbox = StuckOnce(cluster.inbox, cluster.sessions[0].worker)
+        assert len(outcomes(await cluster.step(ROWS[:1]))) == GROUP
+        assert cluster.sessions[0].shards_run == 1, "it was never given out again"
+
+    run_in_virtual_time(scenario())
+
+
+def test_jobs_take_turns_at_the_threads_of_a_worker(make_setup: MakeSetup) -> None:
+    """One that always has a shard more keeps no other waiting."""
+
+    async def scenario() -> None:
+        ours, other = [Cluster(make_setup(TURNS, tools=slow_tools(lambda call: 2.0)), workers=1) for _ in range(2)]
+        thread = asyncio.Lock()
+        for cluster in (ours, other):
+            cluster.sessions[0].most_rollouts = 0
+            cluster.hints.workers = [in_turn(thread, cluster.sessions[0])]
+        first = asyncio.create_task(ours.step(ROWS[:6]))
+        await asyncio.sleep(1.0)
+        waiting = asyncio.create_task(other.step(ROWS[:1]))
+        await asyncio.sleep(1.0)
+        ahead = asyncio.create_task(ours.step(ROWS[6:]))
+        await waiting
+        assert not ahead.done()
+        assert len(outcomes(await first) + outcomes(await ahead)) == 96
+
+    run_in_virtual_time(scenario())
+
+
+def in_turn(thread: asyncio.Lock, session: RunSession) -> Callable[[], Awaitable[None]]:
+    async def work() -> None:
+        async with thread:
+            await session.work()
+
+    return work
 
 
 def test_workers_that_cannot_run_the_job_say_why(make_setup: MakeSetup) -> None:

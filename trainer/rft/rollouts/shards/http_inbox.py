@@ -17,6 +17,7 @@ from rft.egress.guard import OPERATORS_OWN
 from rft.egress.reply import AttemptFailure, SizeCaps
 from rft.rollouts.shards.inbox import InboxDown, StaleLaunch
 from rft.rollouts.shards.inbox_wire import (
+    SHARD_LEASE_S,
     Beat,
     Delivery,
     GiveOut,
@@ -137,7 +138,7 @@ class HttpWorkerInbox:
     async def beat(self, shards: Mapping[str, StageCounts], *, is_leaving: bool = False) -> Sequence[str]:
         """Say that the worker lives."""
         beat = Beat(worker=self._worker, shards=tuple(shards), stages=shards, is_leaving=is_leaving)
-        return (await self._connection.post("/beats", beat, Gone)).shards
+        return (await self._connection.post("/beats", beat, Gone, timeout_s=SHARD_LEASE_S)).shards
 
     async def deliver(self, rollouts: Sequence[SettledRollout]) -> Sequence[str]:
         """Hand over."""

@@ -91,16 +91,16 @@ class RunSession:
         return not self._shards and not self._working
 
     async def work(self) -> None:
-        """Run shards until nobody has one left. Raises nothing but cancellation."""
+        """Run one shard, if nobody has it: the next message may be another job's. Raises nothing but cancellation."""
         self._working += 1
         try:
-            while not self.is_over and _now_s() >= self._refuses_until_s:
-                shard = await self._patience.until_done(self.inbox.take)
-                if not self.is_accepted:
-                    self.is_accepted = True
-                    self.on_accepted()
-                if shard is None:
-                    return
+            if self.is_over or _now_s() < self._refuses_until_s:
+                return
+            shard = await self._patience.until_done(self.inbox.take)
+            if not self.is_accepted:
+                self.is_accepted = True
+                self.on_accepted()
+            if shard is not None:
                 await self._run_shard(shard)
         except StaleLaunch as stale:
             self._give_up(str(stale))
@@ -253,16 +253,23 @@ class RunSession:
         return {id_: run.setup.live.stages(self._rollouts.get(id_, ())) for id_ in self._shards}
 
     async def _beat(self) -> None:
-        while self._shards:
-            await asyncio.sleep(BEAT_S)
-            try:
-                gone = await self.inbox.beat(self._stages())
-            except StaleLaunch as stale:
-                self._give_up(str(stale))
-                return
-            except RftError as problem:
-                _LOG.warning("the inbox did not hear that this worker lives: %s", problem)
-                continue
+        """A beat whose connection leads nowhere keeps none of the next ones back."""
+        beats = set[asyncio.Task[None]]()
+        try:
+            while self._shards and not self.is_over:
+                await asyncio.sleep(BEAT_S)
+                beats = {beat for beat in beats if not beat.done()} | {asyncio.create_task(self._say_alive())}
+        finally:
+            await _cancelled(list(beats))
+
+    async def _say_alive(self) -> None:
+        try:
+            gone = await self.inbox.beat(self._stages())
+        except StaleLaunch as stale:
+            self._give_up(str(stale))
+        except RftError as problem:
+            _LOG.warning("the inbox did not hear that this worker lives: %s", problem)
+        else:
             for shard_id in gone:
                 self._drop(shard_id)
 
