@@ -1,7 +1,7 @@
 """What a rollout worker takes, keeps and hands over, and what becomes of what it cannot."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -135,7 +135,7 @@ def test_jobs_take_turns_at_the_threads_of_a_worker(make_setup: MakeSetup) -> No
     run_in_virtual_time(scenario())
 
 
-def in_turn(thread: asyncio.Lock, session: RunSession) -> Callable[[], Awaitable[None]]:
+def in_turn(thread: asyncio.Lock, session: RunSession) -> Callable[[], Coroutine[None, None, None]]:
     async def work() -> None:
         async with thread:
             await session.work()
