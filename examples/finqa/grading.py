@@ -2,17 +2,21 @@
 
 import re
 
-NUMBER = re.compile(r"(?<![\w.])[-+]?\$?\s?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
+# Atomic, so that what the number is part of takes all of it or nothing: of `12.9th` there is no 12.
+# A unit against the number is read as one behind a space is: `12.9M` like `12.9 million`.
+NUMBER = re.compile(
+    r"(?<![\w.])([-+]?\$?\s?(?>(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?))"
+    r"(?:[kmbx]|mm|bn|bps?|pp)?(?!\w)",
+    re.IGNORECASE,
+)
 CLOSING = re.compile(r"%*\)")
 
 
 def numbers_in(text: str) -> list[float]:
-    """Every number in the text: `$ 1,234.5`, `-3.2%`, `.5`, `1e-05`; `(12.5)` is minus 12.5, as accountants write."""
+    """Every number in the text: `$ 1,234.5`, `-3.2%`, `.5`, `12.9M`; `(12.5)` is minus 12.5, as accountants write."""
     found: list[float] = []
     for match in NUMBER.finditer(text):
-        digits = re.sub(r"[\s$,]", "", match.group())
-        if not re.search(r"\d", digits):
-            continue
+        digits = re.sub(r"[\s$,]", "", match[1])
         is_bracketed = (
             text[max(0, match.start() - 1) : match.start()] == "(" and CLOSING.match(text, match.end()) is not None
         )

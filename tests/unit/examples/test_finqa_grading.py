@@ -20,6 +20,9 @@ from hypothesis import strategies as st
         ("page_72.pdf", []),
         ("34.", [34.0]),
         ("1,23", [1.0, 23.0]),
+        ("1,2345", [1.0, 2345.0]),
+        ("12.9M, $3.7bn (25.4bps) 3.7x", [12.9, 3.7, -25.4, 3.7]),
+        ("12.9th 1,234.5th 4Q17 5e", []),
     ],
 )
 def test_numbers_are_read_as_accountants_write_them(text: str, numbers: list[float]) -> None:
@@ -36,6 +39,19 @@ def test_credit_table(expected: float) -> None:
     assert credit(f"Answer: {expected * 1.05:.12g}", expected) == 0.0
     assert credit(f"{expected} or 2 or 3", expected) == 0.0
     assert credit("", expected) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "earned"),
+    [
+        ("Answer: 12.9M", 12.9, 1.0),
+        ("Answer: 12.9M", 12.0, 0.0),
+        ("Answer: 3.7x", 3.0, 0.0),
+        ("Answer: 25.4bps", 25.0, 0.0),
+    ],
+)
+def test_a_unit_against_the_number_takes_nothing_from_it(answer: str, expected: float, earned: float) -> None:
+    assert credit(answer, expected) == earned
 
 
 def test_yes_and_no_by_equality() -> None:
