@@ -10,6 +10,7 @@ NUMBER = re.compile(
     re.IGNORECASE,
 )
 CLOSING = re.compile(r"%*\)")
+LABEL = re.compile(r"answer[\s*_]*:", re.IGNORECASE)
 
 
 def numbers_in(text: str) -> list[float]:
@@ -31,10 +32,14 @@ def relative_error(answer: float, expected: float) -> float:
 
 
 def credit(final_text: str, expected: float | str) -> float:
-    """1 within 0.2 %, 0.5 within 1 %, else 0. Several numbers in the answer are no answer."""
+    """1 within 0.2 %, 0.5 within 1 %, else 0. The answer is all that follows the last `Answer:`, or the whole text.
+
+    Several numbers in the answer are no answer, nor are several answers: the last one counts, right or wrong.
+    """
+    answer = LABEL.split(final_text)[-1]
     if isinstance(expected, str):
-        return float(re.sub(r"[^a-z]", "", final_text.lower().removeprefix("answer:")) == expected)
-    numbers = numbers_in(final_text)
+        return float(re.sub(r"[^a-z]", "", answer.lower()) == expected)
+    numbers = numbers_in(answer)
     if len(numbers) != 1:
         return 0.0
     error = relative_error(numbers[0], expected)

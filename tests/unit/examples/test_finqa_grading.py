@@ -54,6 +54,29 @@ def test_a_unit_against_the_number_takes_nothing_from_it(answer: str, expected: 
     assert credit(answer, expected) == earned
 
 
+@pytest.mark.parametrize(
+    ("text", "expected", "earned"),
+    [
+        ("In 2017 revenue was 5.\nAnswer: 5", 5.0, 1.0),
+        ("In 2017 revenue was 5.\nThe final ANSWER: 5", 5.0, 1.0),
+        ("In 2017 revenue was 5.\n**Answer**: 5", 5.0, 1.0),
+        ("In 2017 revenue was 5.\n**Answer:** 5", 5.0, 1.0),
+        ("In 2017 revenue was 5.", 5.0, 0.0),
+        ("Answer: 5\nAnswer: 6", 5.0, 0.0),
+        ("Answer: 5 or 6", 5.0, 0.0),
+        ("Answer: 5\nThat was in 2017.", 5.0, 0.0),
+        ("5\nAnswer:", 5.0, 0.0),
+        ("The margin rose.\nAnswer: yes", "yes", 1.0),
+        ("\nAnswer: yes", "yes", 1.0),
+        ("**Answer: yes**", "yes", 1.0),
+        ("Answer: yes\nAnswer: no", "yes", 0.0),
+        ("Answer: yes or no", "yes", 0.0),
+    ],
+)
+def test_the_last_answer_counts_and_nothing_before_it(text: str, expected: float | str, earned: float) -> None:
+    assert credit(text, expected) == earned
+
+
 def test_yes_and_no_by_equality() -> None:
     assert credit("Answer: yes", "yes") == 1.0
     assert credit("Yes.", "yes") == 1.0
