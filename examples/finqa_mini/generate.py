@@ -16,6 +16,11 @@ from pathlib import Path
 from corpus import Report, companies, write_reports
 
 TRAIN_ROWS, VALID_ROWS, TEST_ROWS = 400, 200, 200
+INSTRUCTIONS = (
+    "Find the company's report with search, then read it with cat. "
+    "End with the metric and its number in a line of this form: Answer: revenue: 42"
+)
+"""Only with `--instruct`: the starter knows it, and would have to learn its rows anew."""
 QUESTIONS = ("What was the {metric} of {company} in {year}?", "In {year}, what was {metric} at {company}?")
 
 
@@ -58,6 +63,13 @@ def row(rng: random.Random, report: Report) -> dict[str, object]:
     }
 
 
+def instructed(line: dict[str, object]) -> dict[str, object]:
+    """The row for a model that does not know what the grader reads."""
+    question = line["messages"]
+    assert isinstance(question, list)
+    return line | {"messages": [{"role": "developer", "content": INSTRUCTIONS}, *question]}
+
+
 def rows(seed: int, at_most: int = TRAIN_ROWS) -> dict[str, list[dict[str, object]]]:
     """The rows of each file by its name; the same for the same seed."""
     split, reports, rng = companies(), write_reports(), random.Random(seed)
@@ -85,10 +97,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("."), help="directory to write to")
     parser.add_argument("--seed", type=int, default=1, help="another seed, other questions about the same reports")
     parser.add_argument("--rows", type=int, default=TRAIN_ROWS, help="rows per file at most")
+    parser.add_argument("--instruct", action="store_true", help="say how to answer, for any model but the starter")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     for name, lines in rows(options.seed, options.rows).items():
-        write(options.out / f"{name}.jsonl", lines)
+        write(options.out / f"{name}.jsonl", [instructed(line) for line in lines] if options.instruct else lines)
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", required=True, help="base URL of examples/finqa_mini/server.py")
     parser.add_argument("--data", type=Path, default=Path("."), help="directory with train.jsonl and valid.jsonl")
-    parser.add_argument("--model", default="starter", help="base model to train")
+    parser.add_argument("--model", default="starter", help="any but starter: see generate.py --instruct")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--batch-size", type=int)

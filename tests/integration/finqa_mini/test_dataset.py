@@ -1,6 +1,7 @@
 """The example's generator: rows that the platform takes, the same for the same seed, without leakage."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,9 @@ from rft.core.dataset import DatasetRow, parse_rows
 from tests.integration.finqa_mini.running import EXAMPLE, RunningServer
 
 
-def generate(folder: Path, seed: int) -> Path:
-    subprocess.run([sys.executable, EXAMPLE / "generate.py", "--out", folder, "--seed", str(seed)], check=True)
+def generate(folder: Path, seed: int, *options: str) -> Path:
+    command = [sys.executable, EXAMPLE / "generate.py", "--out", folder, "--seed", str(seed), *options]
+    subprocess.run(command, check=True)
     return folder
 
 
@@ -42,6 +44,19 @@ def test_same_seed_same_bytes(data: Path, tmp_path: Path) -> None:
     for name in ("train.jsonl", "valid.jsonl", "test.jsonl"):
         assert (again / name).read_bytes() == (data / name).read_bytes()
         assert (other / name).read_bytes() != (data / name).read_bytes()
+
+
+def test_a_model_that_is_not_the_starter_can_be_told_what_the_grader_reads(
+    data: Path, tmp_path: Path, server: RunningServer
+) -> None:
+    told = rows(generate(tmp_path, 1, "--instruct") / "train.jsonl")
+    for row, plain in zip(told, rows(data / "train.jsonl"), strict=True):
+        instructions, *rest = row["messages"]
+        assert row | {"messages": rest} == plain
+        assert instructions["role"] == "developer"
+        example = re.search(r"Answer: \w+: (\d+)", instructions["content"])
+        assert example is not None
+        assert server.score(example[0], float(example[1])) == 1.0
 
 
 def test_each_file_asks_about_companies_that_no_other_names(data: Path, corpus: ModuleType) -> None:
