@@ -167,6 +167,20 @@ def test_a_bad_order_is_told_in_one_line(folder: Path, text: str, message: str) 
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize(
+    ("registered", "kind"),
+    [({"tools": [{"id": "tool_1"}]}, "tool"), ({"grader": {"id": "grader_1"}}, "grader")],
+)
+def test_what_is_registered_is_known_to_the_platform_alone(folder: Path, registered: Any, kind: str) -> None:
+    order = json.loads((folder / "job.json").read_text())
+    order["method"]["reinforcement"] |= registered
+    (folder / "job.json").write_text(json.dumps(order))
+    result = rft(str(folder / "job.json"))
+    assert result.exit_code == 1
+    assert f"names a registered {kind} ({kind}_1)" in " ".join(result.stderr.split())
+    assert "--remote" in result.stderr
+
+
 def test_bad_rows_are_told_with_their_line(folder: Path) -> None:
     (folder / "rows.jsonl").write_text('{"messages": 3}\n')
     result = rft(str(folder / "job.json"))

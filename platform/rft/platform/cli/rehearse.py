@@ -15,7 +15,8 @@ from rft.platform.cli.session import console
 from rft.platform.cli.transfer import progress_bar
 from rft.platform.orders.grader_sources import refuse_bad_sources
 from rft.platform.orders.redaction import redacted_method, secrets_of
-from rft.platform.orders.schemas import JobCreate
+from rft.platform.orders.references import GraderReference, ToolReference
+from rft.platform.orders.schemas import JobCreate, JobOrder
 from rft.platform.registry.resolution import validated
 from rft.platform.rehearsals.planning import to_plan, to_spec
 from rft.platform.rehearsals.repository import NewRehearsal
@@ -67,15 +68,25 @@ async def _report(wanted: Wanted, chosen: Settings, *, is_quiet: bool) -> Rehear
 
 
 def _read_order(wanted: Wanted) -> tuple[JobCreate, Path]:
-    """The order, and where its rows are."""
+    """The order, and where its rows are. Raises CannotDo, also for what only the platform knows."""
     try:
         document = read_body(str(wanted.job))
         rows = wanted.rows or _rows_beside(wanted.job, document)
-        return validated(JobCreate, {"model": UNNAMED, **document, "training_file": str(rows)}), rows
+        order: JsonObject = {"model": UNNAMED, **document, "training_file": str(rows)}
+        _refuse_registered(validated(JobOrder, order), wanted.job)
+        return validated(JobCreate, order), rows
     except OSError as error:
         raise CannotDo(f"{wanted.job} cannot be read: {error.strerror}") from error
     except BadRequest as error:
         raise CannotDo(f"{wanted.job}: {error.message}") from error
+
+
+def _refuse_registered(order: JobOrder, job: Path) -> None:
+    reinforcement = order.method.reinforcement
+    for part in (*(reinforcement.tools or []), reinforcement.grader):
+        if isinstance(part, ToolReference | GraderReference):
+            kind = "tool" if isinstance(part, ToolReference) else "grader"
+            raise CannotDo(f"{job} names a registered {kind} ({part.id}), which the platform alone knows: use --remote")
 
 
 def _rows_beside(job: Path, document: JsonObject) -> Path:
