@@ -93,7 +93,7 @@ class TextWanted(OpenBody):
 
 
 class SamplingParams(OpenBody):
-    """How the model samples; what is absent is left to it."""
+    """How the model samples; what is absent is left to it, but for the tokens of a sample."""
 
     temperature: (
         Annotated[
@@ -110,7 +110,7 @@ class SamplingParams(OpenBody):
     max_completion_tokens: (
         Annotated[Annotated[int, Field(ge=1, strict=True)], must_be("a whole number from 1")] | None
     ) = None
-    """Of one sample, all its turns together."""
+    """Of one sample, all its turns together; `RFT_ROLLOUT_MAX_TOKENS` where it is absent."""
     seed: (
         Annotated[Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True)], must_be("a whole number of 64 bits")]
         | None
