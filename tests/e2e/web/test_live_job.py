@@ -6,6 +6,7 @@ import time
 
 from playwright.async_api import Page, Route, expect
 
+from rft.core.estimates import RewardEstimate
 from rft.core.events import PolicyMeasured, RunEnded, RunStarted, StepDone, TrainEvent
 from rft.core.progress import Activity, RoundProgress, RunProgress
 from rft.core.rollout import Split
@@ -38,7 +39,7 @@ async def test_curves_grow_as_steps_are_ingested(platform: Platform, page: Page)
         await expect(canvas).to_have_attribute("data-points", str(step + 1))
         assert record.train is not None
         await expect(reward.locator("li", has_text=re.compile(r"^Train\d")).locator("output")).to_have_text(
-            shown(record.train.reward_mean)
+            shown(record.train.reward)
         )
         await expect(page.locator(".progress-row")).to_contain_text(f"Step {step} of 8")
     await expect(canvas.locator("canvas")).to_have_attribute("data-seen", "yes")
@@ -53,6 +54,25 @@ async def test_curves_grow_as_steps_are_ingested(platform: Platform, page: Page)
     await expect(page.locator(".badge").first).to_have_text("succeeded")
     await expect(page.locator(".liveness")).to_have_count(0)
     await expect(page.locator(".events")).to_contain_text("successfully completed")
+
+
+async def test_a_step_that_is_told_shows_the_reward_that_a_reload_shows(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="told")
+    await job.start()
+    await job.write(events(job.shape, until_step=0, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    *finished, done = step_events(job.shape, job.shape.eval_interval)
+    assert isinstance(done, StepDone)
+    assert done.valid is not None
+    estimate = RewardEstimate(mean=0.875, low=0.75, high=0.95, rows=8)
+    valid = done.valid.model_copy(update={"reward_mean": 0.5, "reward_estimate": estimate})
+    await job.write([*finished, done.model_copy(update={"valid": valid})])
+    best = page.locator(".tile", has_text="Best validation")
+    for _ in range(2):
+        await expect(best).to_contain_text(shown(0.875))
+        await expect(best).to_contain_text(f"95 %: {shown(0.75)} to {shown(0.95)}")
+        await page.reload()
 
 
 async def test_a_slow_step_shows_where_its_rollouts_are(platform: Platform, page: Page) -> None:

@@ -18,7 +18,7 @@ test("the envelope's message is the error's", async () => {
 });
 
 test("messages of unknown types are passed over", () => {
-  expect(parseMessage("step", '{"step": 1}')).toEqual({ type: "step", data: { step: 1 } });
+  expect(parseMessage("job", '{"id": "ftjob-1"}')).toEqual({ type: "job", data: { id: "ftjob-1" } });
   expect(parseMessage("weather", "not even JSON")).toBeNull();
   expect(parseMessage(undefined, "{}")).toBeNull();
 });

@@ -3,7 +3,7 @@ import { createParser } from "eventsource-parser";
 import { ApiError, at, errorOf, UNREACHABLE } from "./http";
 import { JOBS_PATH } from "./jobs";
 import { hear, MOST_SILENT_MS } from "./platform_time";
-import type { Job, JobEvent, Step } from "./types";
+import type { Job, JobEvent, RewardEstimate, RolloutStats, Step, StepRecord } from "./types";
 
 export type StreamMessage =
   { type: "job"; data: Job } | { type: "step"; data: Step } | { type: "event"; data: JobEvent };
@@ -97,7 +97,37 @@ export class StreamBroken extends Error {
 /** A message of a known type, or null: newer servers may send more. */
 export function parseMessage(type: string | undefined, data: string): StreamMessage | null {
   if (type === undefined || !TYPES.includes(type)) return null;
-  return { type, data: JSON.parse(data) } as StreamMessage;
+  const said: unknown = JSON.parse(data);
+  return { type, data: type === "step" ? drawn(said as WholeStep) : said } as StreamMessage;
+}
+
+/** A step as the stream has it, with its whole record. */
+type WholeStep = Omit<Step, "record"> & { record: Omit<StepRecord, "train" | "valid"> & WholeSplits };
+type WholeSplits = Record<"train" | "valid", WholeStats | null>;
+/** Its mean is over rollouts, that of its estimate over rows. */
+type WholeStats = Omit<RolloutStats, "reward_low" | "reward_high"> & { reward_estimate?: RewardEstimate | null };
+
+/** What the curves have of it: a step that was told must look as it does when the page is loaded again. */
+function drawn({ step, created_at, record: { train, valid, timing } }: WholeStep): Step {
+  return { step, created_at, record: { train: drawnOf(train), valid: drawnOf(valid), timing } };
+}
+
+function drawnOf(stats: WholeStats | null): RolloutStats | null {
+  if (stats === null) return null;
+  const estimate = stats.reward_estimate;
+  return {
+    rollouts: stats.rollouts,
+    excluded: stats.excluded,
+    failures_by_code: stats.failures_by_code,
+    reward_mean: estimate?.mean ?? stats.reward_mean,
+    reward_low: estimate?.low ?? null,
+    reward_high: estimate?.high ?? null,
+    reward_mean_if_failures_were_zero: stats.reward_mean_if_failures_were_zero,
+    grader_scores_mean: stats.grader_scores_mean,
+    completion_tokens_mean: stats.completion_tokens_mean,
+    tool_calls_mean: stats.tool_calls_mean,
+    tools: stats.tools.map(({ name, calls_per_rollout_mean }) => ({ name, calls_per_rollout_mean })),
+  };
 }
 
 async function openStream(options: StreamOptions): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {

@@ -8,7 +8,7 @@ export type Job = Schemas["JobObject"];
 export type Baseline = Schemas["BaselineFigures"];
 export type JobEvent = Schemas["EventObject"];
 export type Checkpoint = Schemas["CheckpointObject"];
-/** What is drawn of a step. The stream's whole steps are such, too. */
+/** What is drawn of a step. */
 export type Step = Schemas["CurvePoint"];
 export type StepRecord = Schemas["StepCurves"];
 export type RolloutStats = Schemas["SplitCurves"];
