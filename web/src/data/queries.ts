@@ -27,7 +27,8 @@ export const keys = {
   grading: (id: string, traceId: string) => ["job", id, "grading", traceId],
   attempts: (id: string, traceId: string) => ["job", id, "attempts", traceId],
   endpoints: (id: string) => ["job", id, "endpoints"],
-  siblings: (id: string, query: RolloutQuery) => ["job", id, "siblings", query],
+  group: (id: string, row: RolloutQuery) => ["job", id, "group", row],
+  sameStep: (id: string, query: RolloutQuery) => ["job", id, "same-step", query],
 };
 
 /** A chart is hardly wider than so many points; the peaks are among them. */
@@ -185,15 +186,5 @@ export function useEndpoints(id: string, isActive: boolean) {
     queryKey: keys.endpoints(id),
     queryFn: () => jobsApi.endpoints(id),
     refetchInterval: isActive ? ENDPOINTS_MS : false,
-  });
-}
-
-/** The rollouts beside one: its group, or with `isAlone` in its group all of its step and split. */
-export function useSiblings(id: string, query: RolloutQuery | null) {
-  return useQuery({
-    queryKey: keys.siblings(id, query ?? {}),
-    queryFn: () => jobsApi.rollouts(id, query ?? {}, undefined, 100),
-    enabled: query !== null,
-    placeholderData: keepPreviousData,
   });
 }

@@ -1,7 +1,7 @@
 /** What the pages of rollouts ask the API. */
 import { keepPreviousData, queryOptions, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
-import type { Page } from "../api/http";
+import { allPages, type Page } from "../api/http";
 import { jobsApi } from "../api/jobs";
 import type { RolloutQuery, RolloutSummary } from "../api/types";
 import { arrivalsIn } from "../lib/arrivals";
@@ -85,6 +85,29 @@ export function useArrivals(jobId: string, query: RolloutQuery, options: Arrival
     setShows((before) => before + 1);
   };
   return { arrivals: found, show, shows };
+}
+
+/** All rollouts of a row in a step: its group, or its groups where the step takes the row in two epochs. */
+export function useGroup(id: string, row: RolloutQuery) {
+  return useQuery({
+    queryKey: keys.group(id, row),
+    queryFn: () =>
+      allPages<RolloutSummary>(
+        (after) => jobsApi.rollouts(id, row, after, 1000),
+        (rollout) => rollout.id,
+      ),
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** The newest rollouts of a step and split. */
+export function useSameStep(id: string, query: RolloutQuery | null) {
+  return useQuery({
+    queryKey: keys.sameStep(id, query ?? {}),
+    queryFn: () => jobsApi.rollouts(id, query ?? {}, undefined, 100),
+    enabled: query !== null,
+    placeholderData: keepPreviousData,
+  });
 }
 
 /** Before and behind a rollout in the list that it was opened from. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { summary } from "../testing/records";
 import type { Turn } from "./conversation";
-import { advantages, firstDifference, ways } from "./parting";
+import { advantages, byEpoch, firstDifference, partingOf, ways } from "./parting";
 
 const text = (number: number, said: string): Turn => ({
   number,
@@ -20,6 +21,27 @@ describe("a group side by side", () => {
     expect(advantages([0.5, 0.5, 0.5], true)).toEqual([null, null, null]);
     expect(advantages([1, null], true)).toEqual([null, null]);
     expect(advantages([1, 0, null, 0.5], false)).toEqual([0.5, -0.5, null, 0]);
+  });
+
+  it("is another one in another epoch, with advantages of its own", () => {
+    const rollouts = [summary("a", { epoch: 1, reward: 0 }), summary("b"), summary("c", { epoch: 1, reward: 0 })];
+    const groups = byEpoch([...rollouts, summary("d")]);
+    expect(groups.map(([epoch, list]) => [epoch, list.map((one) => one.id)])).toEqual([
+      [0, ["b", "d"]],
+      [1, ["a", "c"]],
+    ]);
+    const rewards = groups.map(([, list]) => list.map((one) => one.reward));
+    expect(rewards.map((some) => advantages(some, true))).toEqual([
+      [null, null],
+      [null, null],
+    ]);
+  });
+
+  it("is told of as far as it is shown", () => {
+    expect(partingOf(null, 0, { shown: 8, all: 8 })).toBe("All say and hear the same to the end.");
+    expect(partingOf(null, 0, { shown: 8, all: 16 })).toBe("The first 8 say and hear the same to the end.");
+    expect(partingOf(2, 3, { shown: 8, all: 8 })).toBe("They part at turn 2, in 3 ways.");
+    expect(partingOf(2, 3, { shown: 8, all: 16 })).toBe("The first 8 part at turn 2, in 3 ways.");
   });
 
   it("parts where the first of them says or hears something else, whatever the ids of calls", () => {

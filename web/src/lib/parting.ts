@@ -1,5 +1,12 @@
 /** The rollouts of a group side by side: what each was worth, and where they part. */
 import type { Block, Turn } from "./conversation";
+import { plural } from "./format";
+
+/** A row's rollouts in one step by group: a step takes a row in two epochs where its batch is larger than its rows. */
+export function byEpoch<T extends { epoch: number }>(rollouts: readonly T[]): [epoch: number, group: T[]][] {
+  const epochs = [...new Set(rollouts.map((rollout) => rollout.epoch))].toSorted((a, b) => a - b);
+  return epochs.map((epoch) => [epoch, rollouts.filter((rollout) => rollout.epoch === epoch)]);
+}
 
 /** As in training: reward minus the graded rewards' mean, over their deviation where `isScaled`; null without signal. */
 export function advantages(rewards: readonly (number | null)[], isScaled: boolean): (number | null)[] {
@@ -30,6 +37,13 @@ export function firstDifference(conversations: readonly (readonly Turn[])[]): nu
     if (there.size > 1) return conversations.find((turns) => turns[i])?.[i]?.number ?? i;
   }
   return null;
+}
+
+/** Where the rollouts of a group that are shown part, in words. */
+export function partingOf(turn: number | null, count: number, { shown, all }: { shown: number; all: number }): string {
+  const some = shown < all ? `The first ${shown}` : null;
+  if (turn === null) return `${some ?? "All"} say and hear the same to the end.`;
+  return `${some ?? "They"} part at turn ${turn}, in ${plural(count, "way")}.`;
 }
 
 /** For each conversation a letter: those that go the same way up to and including the turn share one. */

@@ -1,14 +1,15 @@
-import { useMemo, useState } from "react";
+import { Fragment, useMemo, useState } from "react";
 import { Link } from "wouter";
 import type { Job, RolloutQuery, RolloutSummary } from "../../api/types";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
-import { useJob, useSiblings } from "../../data/queries";
+import { useJob } from "../../data/queries";
+import { useGroup } from "../../data/rollouts";
 import { changed } from "../../lib/filters";
 import { plural } from "../../lib/format";
 import { inOrder } from "../../lib/outcome";
 import { readOrder } from "../../lib/job_order";
-import { advantages } from "../../lib/parting";
+import { advantages, byEpoch, partingOf } from "../../lib/parting";
 import { SideBySide } from "./SideBySide";
 import "./trace.css";
 
@@ -19,12 +20,13 @@ interface Props {
   row: string;
 }
 
-/** The rollouts of one row in one step, side by side: what each was worth, and where they part. */
+/** The rollouts of one row in one step, side by side by group: what each was worth, and where they part. */
 export function GroupPage({ jobId, split, step, row }: Props) {
   const place: [keyof RolloutQuery, string][] = [["split", split], ["step", step], ["row_index", row]]; // prettier-ignore
   const wanted = place.reduce<RolloutQuery>((query, [name, text]) => changed(query, name, text), {});
-  const group = useSiblings(jobId, wanted);
-  const list = useMemo(() => inOrder(group.data?.data ?? []), [group.data]);
+  const group = useGroup(jobId, wanted);
+  const list = useMemo(() => inOrder(group.data ?? []), [group.data]);
+  const groups = useMemo(() => byEpoch(list), [list]);
   const job = useJob(jobId);
   const error = group.error ?? job.error;
   const retry = () => void Promise.all([group.refetch(), job.refetch()]);
@@ -47,7 +49,13 @@ export function GroupPage({ jobId, split, step, row }: Props) {
       {error && <Problem error={error} onRetry={retry} />}
       {(group.isPending || job.isPending) && <Skeleton height={420} />}
       {group.data && list.length === 0 && <Empty title="There are no rollouts of this row in this step" />}
-      {list.length > 0 && job.data && <Columns job={job.data} list={list} isTrained={split === "train"} />}
+      {job.data &&
+        groups.map(([epoch, rollouts]) => (
+          <Fragment key={epoch}>
+            {groups.length > 1 && <h2>Epoch {epoch + 1}</h2>}
+            <Columns job={job.data} list={rollouts} isTrained={split === "train"} />
+          </Fragment>
+        ))}
     </>
   );
 }
@@ -78,7 +86,11 @@ function Columns({ job, list, isTrained }: ColumnsProps) {
   }));
   return (
     <>
-      <SideBySide jobId={job.id} rollouts={shown} story={(turn, ways) => `${parting(turn, ways)} ${signal ?? ""}`} />
+      <SideBySide
+        jobId={job.id}
+        rollouts={shown}
+        story={(turn, ways) => `${partingOf(turn, ways, { shown: shown.length, all: list.length })} ${signal ?? ""}`}
+      />
       {list.length > most && (
         <button type="button" className="show-more" onClick={() => setMost(most + AT_ONCE)}>
           Show more of this group ({list.length - most} left)
@@ -86,11 +98,6 @@ function Columns({ job, list, isTrained }: ColumnsProps) {
       )}
     </>
   );
-}
-
-function parting(turn: number | null, ways: number): string {
-  if (turn === null) return "All say and hear the same to the end.";
-  return `They part at turn ${turn}, in ${plural(ways, "way")}.`;
 }
 
 function signalOf(scores: readonly (number | null)[], isScaled: boolean): string {

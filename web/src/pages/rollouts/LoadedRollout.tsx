@@ -8,8 +8,8 @@ import { RolloutFacts } from "../../components/RolloutFacts";
 import { RowPanel } from "../../components/RowPanel";
 import { Segmented } from "../../components/Segmented";
 import { Problem } from "../../components/State";
-import { useAttempts, useJob, useSiblings } from "../../data/queries";
-import { useGrading, useNeighbours } from "../../data/rollouts";
+import { useAttempts, useJob } from "../../data/queries";
+import { useGrading, useGroup, useNeighbours, useSameStep } from "../../data/rollouts";
 import { type CallBlock, callIds, toTurns } from "../../lib/conversation";
 import { formatFilter, parseFilter, unsorted } from "../../lib/filters";
 import { readOrder } from "../../lib/job_order";
@@ -37,7 +37,7 @@ export function LoadedRollout({ jobId, rollout }: { jobId: string; rollout: Ende
   const attempts = useAttempts(jobId, rollout.id);
   const calls = useMemo(() => sorted(attempts.data ?? NO_ATTEMPTS, callIds(turns)), [attempts.data, turns]);
   const grading = useGrading(jobId, rollout.id);
-  const { list, isGroup } = useBeside(jobId, rollout);
+  const { list, title, isGroup } = useBeside(jobId, rollout);
   const [view, setView] = useView();
   const curlOf = (call: CallBlock) => {
     const tool = order?.tools.find((one) => one.name === call.name);
@@ -66,7 +66,7 @@ export function LoadedRollout({ jobId, rollout }: { jobId: string; rollout: Ende
           {grading.error && <Problem error={grading.error} onRetry={() => void grading.refetch()} />}
           {grading.data && <RowPanel grading={grading.data} />}
           <Group
-            title={isGroup ? "Group" : "Same step"}
+            title={title}
             rollouts={list}
             currentId={rollout.id}
             hrefOf={(other) => `/jobs/${jobId}/rollouts/${other.id}`}
@@ -132,13 +132,23 @@ function Header({ jobId, rollout, view }: { jobId: string; rollout: EndedRollout
   );
 }
 
-/** The rollout's group; for a rollout alone in its group, as most of validation, all of its step and split. */
-function useBeside(jobId: string, rollout: RolloutSummary): { list: RolloutSummary[]; isGroup: boolean } {
-  const { split, step, row_index } = rollout;
-  const group = useSiblings(jobId, { split, step, row_index });
-  const isAlone = group.data !== undefined && group.data.data.length <= 1;
-  const all = useSiblings(jobId, isAlone ? { split, step } : null);
-  return { list: inOrder((isAlone ? all : group).data?.data ?? []), isGroup: !isAlone };
+interface Beside {
+  list: RolloutSummary[];
+  title: string;
+  isGroup: boolean;
+}
+
+/** The rollout's group; for a rollout alone in its group, as most of validation, those of its step and split. */
+function useBeside(jobId: string, rollout: RolloutSummary): Beside {
+  const { split, step, row_index, epoch } = rollout;
+  const row = useGroup(jobId, { split, step, row_index });
+  // Until its own have come, those of the rollout before stay.
+  const group = row.isPlaceholderData ? row.data : row.data?.filter((other) => other.epoch === epoch);
+  const isAlone = group !== undefined && group.length <= 1;
+  const { data: page } = useSameStep(jobId, isAlone ? { split, step } : null);
+  if (!isAlone) return { list: inOrder(group ?? []), title: "Group", isGroup: true };
+  const title = page?.has_more ? `Same step, the newest ${page.data.length}` : "Same step";
+  return { list: inOrder(page?.data ?? []), title, isGroup: false };
 }
 
 function Step({ href, label }: { href: string | null; label: string }) {
