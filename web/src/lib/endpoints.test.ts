@@ -50,6 +50,16 @@ test("endpoints of one host stand together under the mark of the worst", () => {
   expect(nameless?.name).toBe("find");
 });
 
+test("a host's mark is that of its worst endpoint, wherever it stands", () => {
+  const at = (fields: Partial<EndpointOfJobs>) => endpoint({ url: "https://tools.example/", ...fields });
+  const marks = (...endpoints: EndpointOfJobs[]) => byHost(endpoints).map((host) => host.mark.label);
+  // The API puts the largest share of errors and refused calls first.
+  expect(marks(at({ client_errors: 80 }), at({ errors: 60 }))).toEqual(["failing"]);
+  expect(marks(at({ client_errors: 80 }), at({ errors: 6 }), at({ attempts: 0 }))).toEqual(["degraded"]);
+  expect(marks(at({ errors: 100 }), at({ is_held: true }))).toEqual(["held"]);
+  expect(marks(at({ attempts: 0 }), at({}))).toEqual(["healthy"]);
+});
+
 test("what is in flight says how much of it waits here", () => {
   expect(loadOf({ in_flight: 12, queued: 4 })).toBe("12 (4 queued here)");
   expect(loadOf({ in_flight: 0, queued: 0 })).toBe("none");

@@ -12,14 +12,25 @@ const FAILING = 0.5;
 const DEGRADED = 0.05;
 const REFUSING = 0.9;
 
+const MARKS = {
+  held: { label: "held", tone: "bad" },
+  failing: { label: "failing", tone: "bad" },
+  refusing: { label: "refuses calls", tone: "bad" },
+  degraded: { label: "degraded", tone: "warn" },
+  healthy: { label: "healthy", tone: "good" },
+  idle: { label: "not called", tone: "" },
+} satisfies Record<string, Mark>;
+/** The worst first. */
+const BY_TROUBLE: readonly Mark[] = Object.values(MARKS);
+
 /** How an endpoint fares, over all jobs that call it. */
 export function endpointMark(endpoint: EndpointOfJobs): Mark {
   const { attempts, errors, client_errors: refused } = endpoint;
-  if (endpoint.is_held) return { label: "held", tone: "bad" };
-  if (attempts === 0) return { label: "not called", tone: "" };
-  if (errors / attempts > FAILING) return { label: "failing", tone: "bad" };
-  if (refused / attempts > REFUSING) return { label: "refuses calls", tone: "bad" };
-  return errors / attempts > DEGRADED ? { label: "degraded", tone: "warn" } : { label: "healthy", tone: "good" };
+  if (endpoint.is_held) return MARKS.held;
+  if (attempts === 0) return MARKS.idle;
+  if (errors / attempts > FAILING) return MARKS.failing;
+  if (refused / attempts > REFUSING) return MARKS.refusing;
+  return errors / attempts > DEGRADED ? MARKS.degraded : MARKS.healthy;
 }
 
 /** `12 (4 queued here)`: calls without an answer, and those of them that wait on our side. */
@@ -64,19 +75,24 @@ export interface Host {
   endpoints: EndpointOfJobs[];
 }
 
-/** Endpoints by the host that they share, in their order: the host with the worst of them first. */
+/** Endpoints by the host that they share, in their order. */
 export function byHost(endpoints: readonly EndpointOfJobs[]): Host[] {
   const hosts = new Map<string, Host>();
   for (const endpoint of endpoints) {
     const name = hostOf(endpoint);
-    // The first one is the one in the most trouble.
-    const host = hosts.get(name) ?? { name, mark: endpointMark(endpoint), in_flight: 0, queued: 0, endpoints: [] };
+    const mark = endpointMark(endpoint);
+    const host = hosts.get(name) ?? { name, mark, in_flight: 0, queued: 0, endpoints: [] };
+    host.mark = worse(host.mark, mark);
     host.in_flight += endpoint.in_flight;
     host.queued += endpoint.queued;
     host.endpoints.push(endpoint);
     hosts.set(name, host);
   }
   return [...hosts.values()];
+}
+
+function worse(one: Mark, other: Mark): Mark {
+  return BY_TROUBLE.indexOf(other) < BY_TROUBLE.indexOf(one) ? other : one;
 }
 
 /** Where it is, without the path. */
