@@ -81,6 +81,11 @@ def evenly(rows: Sequence[RowSpread], limit: int) -> list[RowSpread]:
     return [rows[round(at * (len(rows) - 1) / (limit - 1))] for at in range(limit)]
 
 
+def widest(rows: Sequence[RowSpread], limit: int) -> list[RowSpread]:
+    """Up to `limit` of them: those whose rewards spread furthest first, single samples last."""
+    return sorted(rows, key=lambda row: -1.0 if row.spread is None else row.spread, reverse=True)[:limit]
+
+
 def variance_of(rewards_by_row: Mapping[int, Sequence[float]]) -> Variance:
     """The rows together, and the multiplier that they speak for."""
     graded = [rewards for rewards in rewards_by_row.values() if rewards]

@@ -40,7 +40,9 @@ async def test_the_rows_of_a_baseline_are_told_by_their_mean(
         (0, 0.5, 1.0),
         (1, 1.0, 1.0),
     ]
-    assert [row["row_index"] for row in (await variance(http, job_id, limit=2))["data"]] == [2, 1]
+    few = await variance(http, job_id, limit=2)
+    assert [row["row_index"] for row in few["data"]] == [2, 1]
+    assert [row["row_index"] for row in few["widest"]] == [0, 1, 2], "of all rows, whatever is drawn"
     train = await variance(http, job_id, split="train", step=1)
     assert (train["rows"], train["data"], train["advised_multiplier"]) == (0, [], None)
     assert (await http.get("/ftjob-none/variance")).status_code == 404

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rft.core.group import advantages_G
-from rft.core.row_spread import chance_of_signal, evenly, row_spreads, variance_of
+from rft.core.row_spread import chance_of_signal, evenly, row_spreads, variance_of, widest
 
 REWARDS = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=6)
 
@@ -27,6 +27,13 @@ def test_the_chance_of_signal_is_the_share_of_groups_that_have_some(rewards: lis
 def test_larger_groups_have_signal_at_least_as_often(rows: list[list[float]]) -> None:
     shares = [each.share for each in variance_of(dict(enumerate(rows))).by_group_size]
     assert all(small <= large + 1e-12 for small, large in pairwise(shares))
+
+
+def test_rows_that_differ_most_are_of_all_rows_and_single_samples_come_last() -> None:
+    rows = row_spreads({0: [1.0, 1.0], 1: [0.0, 1.0], 2: [0.25], 3: [0.25, 0.75]})
+    assert [row.row_index for row in widest(rows, 4)] == [1, 3, 0, 2]
+    many = row_spreads({**{row: [1.0, 1.0] for row in range(500)}, 217: [0.9, 1.0]})
+    assert [row.row_index for row in widest(many, 1)] == [217]
 
 
 def test_rows_stand_by_their_mean_with_their_best_and_spread() -> None:

@@ -1923,6 +1923,7 @@ export interface components {
             share_with_signal: number | null;
             split: components["schemas"]["Split"];
             step: number;
+            widest: components["schemas"]["RowSpread"][];
         };
         JsonlSource: {
             source: components["schemas"]["FileContent"] | components["schemas"]["FileId"];

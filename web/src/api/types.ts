@@ -57,6 +57,7 @@ export type ComparedRow = Schemas["ComparedRowObject"];
 export type Change = ComparedRow["change"];
 export type RowSpread = Schemas["RowSpread"];
 export type Variance = Omit<Schemas["VarianceObject"], "object" | "run_id" | "criterion">;
+export type JobVariance = Schemas["JobVarianceObject"];
 /** A base model, a fine-tuned one or a checkpoint. */
 export type Model = Schemas["ModelObject"];
 export type BaseModel = Schemas["BaseModelObject"];

@@ -1,6 +1,6 @@
 import type { RowSpread, Variance } from "../api/types";
 import { count, fixed, percent, plural } from "../lib/format";
-import { type Bars, barsOf, spreadTable } from "../lib/variance";
+import { type Bars, barsOf, drawnOf, spreadTable } from "../lib/variance";
 import { PictureFiles } from "./PictureFiles";
 import { Empty } from "./State";
 import "./variance.css";
@@ -20,7 +20,7 @@ export function VarianceView({ variance, isStale = false, noun, owner }: Props) 
   if (variance.rows === 0) return <Empty title="Nothing is graded yet" />;
   return (
     <div className="variance" inert={isStale}>
-      <Picture bars={barsOf(variance.data)} rows={variance.data} noun={noun} owner={owner} />
+      <Picture bars={barsOf(variance.data)} rows={variance.data} all={variance.rows} noun={noun} owner={owner} />
       <div className="stack">
         <dl className="facts">
           <div>
@@ -83,9 +83,11 @@ function GroupSizes({ variance }: Pick<Props, "variance">) {
 interface PictureProps extends Pick<Props, "noun" | "owner"> {
   bars: Bars;
   rows: readonly RowSpread[];
+  /** How many there are, drawn or not. */
+  all: number;
 }
 
-function Picture({ bars, rows, noun, owner }: PictureProps) {
+function Picture({ bars, rows, all, noun, owner }: PictureProps) {
   const { width, height } = bars;
   return (
     <figure className="variance-picture">
@@ -111,6 +113,7 @@ function Picture({ bars, rows, noun, owner }: PictureProps) {
           <i className="swatch line variance-best" /> best
         </span>
         <span className="spacer" />
+        <span>{drawnOf(rows.length, all, noun)}</span>
         <span>
           {fixed(bars.low, 2)} to {fixed(bars.high, 2)}
         </span>

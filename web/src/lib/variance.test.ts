@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { barsOf, widest } from "./variance";
+import { barsOf, drawnOf } from "./variance";
 
 const row = (mean: number, best: number, spread: number | null = null) => ({
   row_index: 0,
@@ -27,8 +27,8 @@ test("scores of another scale have their own", () => {
   expect(barsOf([row(0.2, 0.4)])).toMatchObject({ low: 0, high: 1 });
 });
 
-test("rows that differ most come first, single samples last", () => {
-  const rows = [row(0.1, 1, 0.2), row(0.2, 1), row(0.3, 1, 0.5)];
-  expect(widest(rows, 2).map((one) => one.mean)).toEqual([0.3, 0.1]);
-  expect(rows.map((one) => one.mean)).toEqual([0.1, 0.2, 0.3]);
+test("a picture of some rows says so", () => {
+  expect(drawnOf(40, 200, "row")).toBe("40 of 200 rows are drawn");
+  expect(drawnOf(1, 1, "row")).toBe("1 row");
+  expect(drawnOf(12, 12, "item")).toBe("12 items");
 });

@@ -1,6 +1,7 @@
 /** Rows by their mean as paths of a picture: a bar each, its standard deviation, its best. */
 import type { RowSpread } from "../api/types";
 import { csvTable } from "./chart_file";
+import { count, plural } from "./format";
 
 export interface Bars {
   width: number;
@@ -54,9 +55,9 @@ function round(value: number): number {
   return Math.round(value * 100) / 100;
 }
 
-/** Up to `most` rows, those whose rewards spread furthest first. */
-export function widest(rows: readonly RowSpread[], most: number): RowSpread[] {
-  return rows.toSorted((one, other) => (other.spread ?? 0) - (one.spread ?? 0)).slice(0, most);
+/** How many rows the picture is of. */
+export function drawnOf(drawn: number, all: number, noun: string): string {
+  return drawn < all ? `${count(drawn)} of ${plural(all, noun)} are drawn` : plural(all, noun);
 }
 
 /** The rows as other programs read them. */

@@ -3,10 +3,13 @@
 from typing import Literal
 
 from rft.core.rollout import Split
-from rft.core.row_spread import RowSpread, Variance, evenly, row_spreads, variance_of
+from rft.core.row_spread import RowSpread, Variance, evenly, row_spreads, variance_of, widest
 from rft.platform.jobs.service import expect_job
 from rft.platform.rollouts.row_reward_repository import rewards_by_row
 from rft.platform.store.unit_of_work import UnitOfWork
+
+_WIDEST = 30
+"""A list to pick a row from."""
 
 
 class JobVarianceObject(Variance):
@@ -17,6 +20,8 @@ class JobVarianceObject(Variance):
     step: int
     data: list[RowSpread]
     """Rows by their mean, lowest first; of more than `limit` every so many."""
+    widest: list[RowSpread]
+    """A few of all rows: those whose rewards spread furthest, widest first."""
 
 
 async def job_variance(uow: UnitOfWork, job_id: str, *, split: Split, step: int, limit: int) -> JobVarianceObject:
@@ -24,5 +29,6 @@ async def job_variance(uow: UnitOfWork, job_id: str, *, split: Split, step: int,
     await expect_job(uow, job_id)
     rewards = await rewards_by_row(uow.connection, job_id, split, step)
     told = variance_of(rewards).model_dump()
-    rows = evenly(row_spreads(rewards), limit)
-    return JobVarianceObject.model_validate(told | {"split": split, "step": step, "data": rows})
+    rows = row_spreads(rewards)
+    lists = {"data": evenly(rows, limit), "widest": widest(rows, _WIDEST)}
+    return JobVarianceObject.model_validate(told | lists | {"split": split, "step": step})

@@ -7,14 +7,11 @@ import { VarianceView } from "../../components/Variance";
 import { useJob } from "../../data/queries";
 import { useJobVariance } from "../../data/variance";
 import { fixed } from "../../lib/format";
-import { widest } from "../../lib/variance";
 
 const SPLITS = [
   { value: "valid", label: "Validation" },
   { value: "train", label: "Training" },
 ] as const satisfies readonly { value: MeasuredSplit; label: string }[];
-
-const LISTED = 30;
 
 /** What there is to learn from in a job's rows, at one step: `?split=&step=`, else the baseline. */
 export function JobVariancePage({ jobId }: { jobId: string }) {
@@ -58,10 +55,10 @@ export function JobVariancePage({ jobId }: { jobId: string }) {
           <VarianceView variance={variance.data} isStale={variance.isPlaceholderData} noun="row" owner={jobId} />
         )}
       </section>
-      {variance.data && variance.data.data.length > 0 && (
+      {variance.data && variance.data.widest.length > 0 && (
         <Rows
           isStale={variance.isPlaceholderData}
-          rows={widest(variance.data.data, LISTED)}
+          rows={variance.data.widest}
           hrefOf={(row) => `/jobs/${jobId}/groups/${split}/${step}/${row}`}
         />
       )}
