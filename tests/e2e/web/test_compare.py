@@ -20,6 +20,20 @@ async def compared_job(platform: Platform, suffix: str, seed: int) -> SeededJob:
     return job
 
 
+async def test_seeds_are_told_apart_to_the_last_digit(platform: Platform, page: Page) -> None:
+    jobs = [await platform.new_job(suffix=suffix) for suffix in ("one", "other")]
+    seeds = [2**53, 2**53 + 1]
+    async with platform.database.transaction() as connection:
+        for job, seed in zip(jobs, seeds, strict=True):
+            await connection.execute("update jobs set seed = %s where id = %s", (seed, job.id))
+    await sign_in(page, platform.url, platform.key, f"/compare?job={jobs[0].id}&job={jobs[1].id}")
+    settings = page.get_by_role("region", name="Settings").locator("tbody tr")
+    await expect(settings).to_have_count(1)
+    await expect(settings).to_contain_text(f"seed{seeds[0]}{seeds[1]}")
+    await page.goto(f"{platform.url}/jobs/{jobs[1].id}")
+    await expect(page.get_by_role("region", name="Setup")).to_contain_text(f"Seed{seeds[1]}")
+
+
 async def test_two_jobs_are_compared_on_three_axes(platform: Platform, page: Page, page_problems: PageProblems) -> None:
     page_problems.tolerated.append("404")
     jobs = [await compared_job(platform, suffix, seed) for seed, suffix in enumerate(("one", "other"))]

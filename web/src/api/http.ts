@@ -61,8 +61,18 @@ export async function call<T>(method: Method, path: string, body?: unknown, opti
 export const get = <T>(path: string, parameters: Parameters = {}) => call<T>("GET", path + queryString(parameters));
 
 /** As `get`; in these fields of the reply, which customers filled, numbers are as they wrote them. */
-export async function getExact<T>(fields: readonly string[], path: string, parameters: Parameters = {}): Promise<T> {
-  return parseExactIn(await (await send("GET", path + queryString(parameters))).text(), fields) as T;
+export const getExact = <T>(fields: readonly string[], path: string, parameters: Parameters = {}) =>
+  callExact<T>(fields, "GET", path + queryString(parameters));
+
+/** As `call`, with such fields. */
+export async function callExact<T>(
+  fields: readonly string[],
+  method: Method,
+  path: string,
+  body?: unknown,
+  options?: SendOptions,
+): Promise<T> {
+  return parseExactIn(await (await send(method, path, body, options)).text(), fields) as T;
 }
 
 export async function getPositioned<T>(path: string, parameters: Parameters = {}): Promise<T & Positioned> {

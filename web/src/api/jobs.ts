@@ -1,5 +1,5 @@
 /** The typed way to jobs and what belongs to them. */
-import { allPages, at, call, get, getExact, getPositioned, type Page } from "./http";
+import { allPages, at, callExact, get, getExact, getPositioned, type Page } from "./http";
 import type {
   Action,
   Attempt,
@@ -24,6 +24,8 @@ import type {
 } from "./types";
 
 export const JOBS_PATH = "/v1/fine_tuning/jobs";
+/** Seeds may have more digits than numbers of JavaScript. */
+export const EXACT_IN_JOBS = ["seed"];
 const CURVES_PATH = "/v1/dashboard/curves";
 
 const job = (id: string, ...parts: string[]) => JOBS_PATH + at(id, ...parts);
@@ -40,7 +42,7 @@ export const jobsApi = {
     if (spent) asked.set("spent", "true");
     return (await get<{ data: JobCurvesObject[] }>(`${CURVES_PATH}?${asked}`)).data;
   },
-  get: (id: string) => get<Job>(job(id)),
+  get: (id: string) => getExact<Job>(EXACT_IN_JOBS, job(id)),
   curves: (id: string, query: CurvesQuery) => getPositioned<Curves>(job(id, "curves"), { ...query }),
   /** At the steps that `curves` shows for the same query. */
   diagnostics: (id: string, query: CurvesQuery) => get<Diagnostics>(job(id, "diagnostics"), { ...query }),
@@ -71,5 +73,5 @@ export const jobsApi = {
     get<TokenPage>(job(id, "rollouts", traceId, "tokens"), { after, limit }),
   endpoints: (id: string) => get<Page<EndpointHealth>>(job(id, "endpoints")),
   /** The job as it is then. */
-  act: (id: string, action: Action) => call<Job>("POST", job(id, action)),
+  act: (id: string, action: Action) => callExact<Job>(EXACT_IN_JOBS, "POST", job(id, action)),
 };

@@ -1,6 +1,6 @@
 /** The typed way to an order: what it comes to, its job, and its tools and grader on one call. */
-import { at, call } from "./http";
-import { JOBS_PATH } from "./jobs";
+import { at, call, callExact } from "./http";
+import { EXACT_IN_JOBS, JOBS_PATH } from "./jobs";
 import type { Estimate, GraderReply, Job, ToolReply } from "./types";
 
 const ALPHA = "/v1/fine_tuning/alpha";
@@ -17,7 +17,7 @@ export interface ToolCallTried {
 export const ordersApi = {
   estimate: (order: object) => call<Estimate>("POST", `${ALPHA}/jobs/estimate`, order),
   /** `key`: of this order, see `SendOptions`. */
-  create: (order: object, key: string) => call<Job>("POST", JOBS_PATH, order, { key }),
+  create: (order: object, key: string) => callExact<Job>(EXACT_IN_JOBS, "POST", JOBS_PATH, order, { key }),
   /** `tool`: name, address and headers. */
   runTool: (tool: object, tried: ToolCallTried) => call<ToolReply>("POST", `${ALPHA}/tool/run`, { ...tool, ...tried }),
   tryRegisteredTool: (id: string, args: object, item: object) =>

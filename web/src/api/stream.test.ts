@@ -28,6 +28,13 @@ test("a step's reward is the one that the curves have: over rows, with its inter
   expect(message).toEqual({ type: "step", data: step(3, null, valid) });
 });
 
+// Node has it since 21; browsers are told of in `exact_json`.
+test.runIf("rawJSON" in JSON)("a job's seed has all its digits", () => {
+  const message = parseMessage("job", '{"id": "ftjob-1", "seed": 9007199254740993}');
+  expect(message).toMatchObject({ type: "job", data: { id: "ftjob-1" } });
+  expect(String(message?.type === "job" && message.data.seed)).toBe("9007199254740993");
+});
+
 test("over rollouts where a record has no estimate", () => {
   const message = parseMessage("step", told(OF_ROLLOUTS, null));
   expect(message?.data).toMatchObject({

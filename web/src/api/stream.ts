@@ -1,7 +1,8 @@
 /** Server-sent events of one job, read with fetch: EventSource cannot begin at a position, nor tell a 401. */
 import { createParser } from "eventsource-parser";
+import { parseExactIn } from "./exact_json";
 import { ApiError, at, errorOf, UNREACHABLE } from "./http";
-import { JOBS_PATH } from "./jobs";
+import { EXACT_IN_JOBS, JOBS_PATH } from "./jobs";
 import { hear, MOST_SILENT_MS } from "./platform_time";
 import type { Job, JobEvent, RewardEstimate, RolloutStats, Step, StepRecord } from "./types";
 
@@ -97,7 +98,7 @@ export class StreamBroken extends Error {
 /** A message of a known type, or null: newer servers may send more. */
 export function parseMessage(type: string | undefined, data: string): StreamMessage | null {
   if (type === undefined || !TYPES.includes(type)) return null;
-  const said: unknown = JSON.parse(data);
+  const said = type === "job" ? parseExactIn(data, EXACT_IN_JOBS) : (JSON.parse(data) as unknown);
   return { type, data: type === "step" ? drawn(said as WholeStep) : said } as StreamMessage;
 }
 

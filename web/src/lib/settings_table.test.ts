@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { ExactNumber } from "../api/exact_json";
 import { job } from "../testing/records";
 import { settingRows } from "./settings_table";
 
@@ -32,6 +33,16 @@ test("tools go by their names, whatever their order, and one that a job lacks is
   const url = (name: string) => rows.find((row) => row.path === `tools.${name}.server_url`);
   expect(url("cat")).toMatchObject({ values: ["http://c", "http://c"], isSame: true });
   expect(url("search")).toMatchObject({ values: ["http://a", null], isSame: false });
+});
+
+test("seeds that differ in their last digit only are different ones", () => {
+  const seeded = (digits: string) => ordered(digits, {}, { seed: new ExactNumber(digits) });
+  const rows = settingRows([seeded("9007199254740992"), seeded("9007199254740993")]);
+  expect(rows.find((row) => row.path === "seed")).toEqual({
+    path: "seed",
+    values: ["9007199254740992", "9007199254740993"],
+    isSame: false,
+  });
 });
 
 test("what became of auto counts, and not that it was left open", () => {

@@ -1,4 +1,5 @@
 /** What several jobs were ordered with, field by field. */
+import { ExactNumber } from "../api/exact_json";
 import type { Job } from "../api/types";
 
 export interface SettingRow {
@@ -58,13 +59,13 @@ function withoutNull(values: object): object {
 function flat(value: unknown, path = ""): Field[] {
   if (value === null || value === undefined || value === "") return [];
   if (Array.isArray(value) && value.every(isPlain)) return value.length ? [[path, value.map(String).join(", ")]] : [];
-  if (typeof value !== "object") return [[path, String(value)]];
+  if (isPlain(value)) return [[path, String(value)]];
   const isList = Array.isArray(value);
   return Object.entries(value).flatMap(([key, part]) => flat(part, within(path, (isList && nameOf(part)) || key)));
 }
 
 function isPlain(value: unknown): boolean {
-  return typeof value !== "object" || value === null;
+  return typeof value !== "object" || value === null || value instanceof ExactNumber;
 }
 
 function nameOf(part: unknown): string | null {
