@@ -94,14 +94,38 @@ async def test_a_page_goes_on_after_a_job_that_is_no_longer_among_them(api: Api,
     assert refused.json()["error"]["param"] == "status"
 
 
-async def test_before_there_are_final_figures_the_best_validation_counts(
-    api: Api, ids: dict[str, str], migrated_url: str
-) -> None:
-    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
-        for step, reward in ((0, 0.0), (2, 0.85)):
+async def validated(url: str, job_id: str, rewards: dict[int, float], *, best_step: int | None) -> None:
+    """Validations of these steps, as a worker would write them."""
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        for step, reward in rewards.items():
             record = Jsonb({"train": None, "valid": {"reward_mean": reward}, "timing": {}})
             query = "insert into steps (job_id, step, record) values (%s, %s, %s)"
-            await connection.execute(query, (ids["coding"], step, record))
-        await connection.execute("update jobs set best_step = 2 where id = %s", (ids["coding"],))
+            await connection.execute(query, (job_id, step, record))
+        await connection.execute("update jobs set best_step = %s where id = %s", (best_step, job_id))
+
+
+async def test_before_there_are_final_figures_the_latest_validation_counts_which_is_the_one_shown(
+    api: Api, ids: dict[str, str], migrated_url: str
+) -> None:
+    await validated(migrated_url, ids["coding"], {0: 0.0, 2: 0.95, 4: 0.85}, best_step=2)
     assert await listed(api, sort="reward") == ["finance small", "coding", "Finance LARGE"]
     assert await listed(api, sort="gain") == ["coding", "Finance LARGE", "finance small"]
+
+
+async def test_the_baseline_alone_is_no_reward(api: Api, ids: dict[str, str], migrated_url: str) -> None:
+    await validated(migrated_url, ids["coding"], {0: 0.95}, best_step=0)
+    assert await listed(api, sort="reward") == ["finance small", "Finance LARGE", "coding"]
+    assert await listed(api, sort="gain") == ["Finance LARGE", "finance small", "coding"]
+
+
+async def test_a_final_gain_without_an_interval_is_the_difference_that_is_shown(
+    api: Api, ids: dict[str, str], migrated_url: str
+) -> None:
+    """Not that of the validations while it trained."""
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        await connection.execute(
+            """update jobs set final_figures = final_figures || '{"gain": null}' where id = %s""",
+            (ids["finance small"],),
+        )
+    await validated(migrated_url, ids["finance small"], {0: 0.0, 2: 0.9}, best_step=2)
+    assert await listed(api, sort="gain") == ["Finance LARGE", "finance small", "coding"]

@@ -56,17 +56,22 @@ async def search_jobs(
     return [row[0] for row in await cursor.fetchall()]
 
 
-# A reward is that of the final figures, and before there are any the best validation's, which chose itself.
+# The figures that lists show: a reward is that of the final figures, and before there are any the latest validation's.
 _SEARCH: LiteralString = """
 with keyed as (
     select id, created_at,
         coalesce(%(sign)s * case %(sort)s
             when 'created' then date_part('epoch', created_at)
             when 'reward' then coalesce((final_figures #>> '{reward,mean}')::double precision,
-                (select valid_reward from steps where job_id = jobs.id and step = jobs.best_step))
-            when 'gain' then coalesce((final_figures #>> '{gain,difference}')::double precision,
-                (select valid_reward from steps where job_id = jobs.id and step = jobs.best_step)
-                - (select valid_reward from steps where job_id = jobs.id and step = 0))
+                (select valid_reward from steps where job_id = jobs.id and step > 0 and valid_reward is not null
+                    order by step desc limit 1))
+            when 'gain' then case when final_figures #>> '{reward,mean}' is not null
+                then coalesce((final_figures #>> '{gain,difference}')::double precision,
+                    (final_figures #>> '{reward,mean}')::double precision
+                    - (final_figures #>> '{untrained,mean}')::double precision)
+                else (select valid_reward from steps where job_id = jobs.id and step > 0 and valid_reward is not null
+                    order by step desc limit 1)
+                - (select valid_reward from steps where job_id = jobs.id and step = 0) end
             when 'burst' then (resolved ->> 'batch_size')::double precision
                 * (resolved ->> 'group_size')::double precision
                 * (1 + coalesce((resolved ->> 'max_staleness')::double precision, 0))
