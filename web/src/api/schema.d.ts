@@ -1135,7 +1135,9 @@ export interface components {
             [key: string]: unknown;
         };
         CriterionComparison: {
+            rows: number;
             score: components["schemas"]["RewardDifference"] | null;
+            score_difference: number | null;
             testing_criteria: string;
         };
         CriterionFigures: {

@@ -53,6 +53,7 @@ export type RewardDifference = Schemas["RewardDifference"];
 export type OutputItem = Schemas["OutputItemObject"];
 export type ItemStatus = OutputItem["status"];
 export type RunComparison = Schemas["ComparisonObject"];
+export type CriterionComparison = Schemas["CriterionComparison"];
 export type ComparedRow = Schemas["ComparedRowObject"];
 export type Change = ComparedRow["change"];
 export type RowSpread = Schemas["RowSpread"];

@@ -8,6 +8,7 @@ import {
   passAtK,
   passedShare,
   runShare,
+  scoreWords,
   verdictWords,
 } from "./evals";
 
@@ -87,6 +88,17 @@ const difference = (low: number, high: number): RewardDifference => ({
   better: 3,
   worse: 1,
   same: 6,
+});
+
+test("scores that all changed alike have a difference without an interval", () => {
+  const criterion = { testing_criteria: "a", score: null };
+  expect(scoreWords({ ...criterion, rows: 2, score_difference: 1 })).toEqual({
+    text: "+1.000 over 2 items; nothing tells how their differences spread",
+    tone: "muted",
+  });
+  expect(scoreWords({ ...criterion, rows: 0, score_difference: null }).text).toBe("no score in both");
+  const score = difference(0.1, 0.3);
+  expect(scoreWords({ ...criterion, score, rows: 10, score_difference: 0.2 })).toEqual(differenceWords(score, false));
 });
 
 test("what chance explains is not called better", () => {

@@ -1,6 +1,6 @@
 /** Evals in text: what an order, a run and an output item say. */
-import type { Eval, EvalRun, RewardDifference, RewardEstimate } from "../api/types";
-import { delta, percent } from "./format";
+import type { CriterionComparison, Eval, EvalRun, RewardDifference, RewardEstimate } from "../api/types";
+import { delta, percent, plural } from "./format";
 import { fieldsOf, type Fields, text } from "./json_fields";
 
 export interface CriterionView {
@@ -96,6 +96,16 @@ export function differenceWords(difference: RewardDifference, isShare: boolean):
   const tone = difference.low > 0 ? "good" : difference.high < 0 ? "bad" : "muted";
   return { text: `${mean}${unit} (95 %: ${low} to ${high})`, tone };
 }
+
+/** Of one criterion's scores, also where nothing tells an interval. */
+export function scoreWords(criterion: CriterionComparison): { text: string; tone: string } {
+  const { score, rows, score_difference: mean } = criterion;
+  if (score) return differenceWords(score, false);
+  if (rows === 0) return { text: "no score in both", tone: "muted" };
+  return { text: `${delta(mean)} over ${plural(rows, "item")}; ${NO_SPREAD}`, tone: "muted" };
+}
+
+const NO_SPREAD = "nothing tells how their differences spread";
 
 /** Why chance may explain a difference, or that it does not. */
 export function verdictWords(difference: RewardDifference): string {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { PolicyChange, RowChange, Step } from "../api/types";
-import { byChange, dots, leftOut, measuredSteps, quadrants } from "./policy_change";
+import { byChange, dots, leftOut, measuredSteps, quadrants, rewardWords } from "./policy_change";
 
 const figures = (reward: number, calls: number) => ({
   rollouts: 1,
@@ -44,6 +44,14 @@ test("what got worse comes first, and what stayed is left out", () => {
 test("only steps that were measured can be chosen", () => {
   const step = (number: number, valid: object | null) => ({ step: number, record: { valid } }) as unknown as Step;
   expect(measuredSteps([step(0, {}), step(1, null), step(2, {})])).toEqual([0, 2]);
+});
+
+test("rows whose rewards all changed alike are compared, without an interval", () => {
+  const told = (data: RowChange[], reward: object | null) => rewardWords({ data, reward } as PolicyChange);
+  expect(told([], null)).toBe("no row was graded under both policies");
+  expect(told(ROWS.slice(0, 2), null)).toBe("2 rows: nothing tells how their differences spread");
+  const reward = { difference: 0.5, low: 0.1, high: 0.9, rows: 6, better: 3, worse: 2, same: 1 };
+  expect(told(ROWS, reward)).toBe("row by row +0.500 [+0.100, +0.900]: 3 better, 2 worse, 1 the same");
 });
 
 test("what is not compared is told of either policy", () => {

@@ -1,7 +1,7 @@
 /** What changed from one policy to another: row by row, as a picture and in a table. */
 import type { PolicyChange, RowChange, Step } from "../api/types";
 import { csvTable } from "./chart_file";
-import { plural } from "./format";
+import { delta, plural } from "./format";
 
 /** What is held against the change in reward. */
 export type Against = "tool_calls" | "completion_tokens" | "duration_s";
@@ -65,6 +65,14 @@ export function byChange(rows: readonly RowChange[]): RowChange[] {
 /** Steps whose policy was measured on the validation rows. */
 export function measuredSteps(steps: readonly Step[]): number[] {
   return steps.filter((step) => step.record.valid !== null).map((step) => step.step);
+}
+
+/** The change in reward row by row, in words. */
+export function rewardWords({ reward, data }: PolicyChange): string {
+  if (data.length === 0) return "no row was graded under both policies";
+  if (reward === null) return `${plural(data.length, "row")}: nothing tells how their differences spread`;
+  const [mean, low, high] = [reward.difference, reward.low, reward.high].map((value) => delta(value));
+  return `row by row ${mean} [${low}, ${high}]: ${reward.better} better, ${reward.worse} worse, ${reward.same} the same`;
 }
 
 /** What is not compared, in a sentence; null where nothing is left out. */

@@ -101,6 +101,7 @@ def _difference(it: Answer | None, *, is_share: bool) -> str | None:
 def _compared(comparison: Answer) -> dict[str, Shown]:
     of_criteria = {
         f"  {criterion.need('testing_criteria', str)}": _difference(criterion.part("score"), is_share=False)
+        or number(criterion.get("score_difference", float))
         for criterion in comparison.parts("criteria")
     }
     named = {

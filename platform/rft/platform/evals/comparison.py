@@ -16,7 +16,11 @@ class CriterionComparison(Record):
 
     testing_criteria: str
     score: RewardDifference | None
-    """This run's less the other's."""
+    """This run's less the other's; None where nothing tells an interval, too."""
+    rows: int
+    """With a score in both."""
+    score_difference: float | None
+    """Mean over them, also where nothing tells an interval; None without any."""
 
 
 class Comparison(Record):
@@ -62,15 +66,7 @@ def compare(here: Sequence[Measured], there: Sequence[Measured], criteria: Seque
     return Comparison(
         rows=sum(bool(mine and other) for mine, other in passed),
         passed=_difference(passed),
-        criteria=tuple(
-            CriterionComparison(
-                testing_criteria=name,
-                score=_difference(
-                    [(values_of(mine, score_at(place)), values_of(other, score_at(place))) for mine, other in both]
-                ),
-            )
-            for place, name in enumerate(criteria)
-        ),
+        criteria=tuple(_of_criterion(both, place, name) for place, name in enumerate(criteria)),
         only_here=tuple(sorted(rows[0].row_index for key, rows in ours.items() if key not in theirs)),
         only_there=tuple(sorted(rows[0].row_index for key, rows in theirs.items() if key not in ours)),
         without_verdict=tuple(
@@ -95,6 +91,19 @@ def compared_rows(
     found = [_compared(ours[key], theirs[key], value, criteria) for key in ours if key in theirs]
     rows = [row for row in found if row is not None]
     return sorted(rows, key=lambda row: (-abs(row.value - row.other_value), row.row_index))
+
+
+def _of_criterion(
+    both: Sequence[tuple[Sequence[Measured], Sequence[Measured]]], place: int, name: str
+) -> CriterionComparison:
+    scores = [(values_of(mine, score_at(place)), values_of(other, score_at(place))) for mine, other in both]
+    differences = [mean_of(mine) - mean_of(other) for mine, other in scores if mine and other]
+    return CriterionComparison(
+        testing_criteria=name,
+        score=_difference(scores),
+        rows=len(differences),
+        score_difference=mean_of(differences) if differences else None,
+    )
 
 
 def _compared(mine: Sequence[Measured], other: Sequence[Measured], value: Value, criteria: int) -> ComparedRow | None:

@@ -133,3 +133,13 @@ def test_rows_are_compared_by_a_criterions_score_too() -> None:
     [row] = compared_rows(here, there, criteria=1, by=0)
     assert (row.change, row.value, row.other_value, row.passed, row.other_passed) == ("worse", 0.7, 0.9, 1.0, 1.0)
     assert (row.scores, row.other_scores) == ((0.7,), (0.9,))
+
+
+def test_scores_that_all_changed_alike_are_compared_without_an_interval() -> None:
+    """Of another scale than 0 to 1, where nothing tells how the differences spread."""
+    here = [measured(0, True, score=3.0), measured(1, True, score=5.0), measured(2, None, scores=[None])]
+    there = [measured(0, True, score=2.0), measured(1, True, score=4.0), measured(2, True, score=4.0)]
+    [told] = compare(here, there, ["rating"]).criteria
+    assert (told.score, told.rows, told.score_difference) == (None, 2, 1.0)
+    [none] = compare(here[2:], there[2:], ["rating"]).criteria
+    assert (none.score, none.rows, none.score_difference) == (None, 0, None)

@@ -6,10 +6,10 @@ import { Empty, Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
 import { useCurves, useJob, usePolicyChange } from "../../data/queries";
 import { compact } from "../../lib/format";
-import { type Against, AGAINST, leftOut, measuredSteps } from "../../lib/policy_change";
+import { type Against, AGAINST, leftOut, measuredSteps, rewardWords } from "../../lib/policy_change";
 import { ChangedRows } from "./ChangedRows";
 import { RepeatedCalls } from "./RepeatedCalls";
-import { Scatter, signed } from "./Scatter";
+import { Scatter } from "./Scatter";
 import "./change.css";
 
 /** How one policy of a job differs from another: `?before=&after=`, else the untrained one and the latest measured. */
@@ -58,18 +58,13 @@ function Told({ told, isStale, jobId }: ToldProps) {
   const traceHref = (traceId: string) => `/jobs/${jobId}/rollouts/${traceId}`;
   const pairHref = ({ before, after }: RowChange) =>
     `/jobs/${jobId}/pair?${new URLSearchParams({ before: before.trace_id, after: after.trace_id })}`;
-  const { reward } = told;
   const notCompared = leftOut(told);
   return (
     <>
       <section className="panel" inert={isStale} aria-labelledby="change">
         <header>
           <h2 id="change">Reward against cost</h2>
-          <span className="muted small">
-            {reward === null
-              ? "no row was graded under both policies"
-              : `row by row ${signed(reward.difference, 3)} [${signed(reward.low, 3)}, ${signed(reward.high, 3)}]: ${reward.better} better, ${reward.worse} worse, ${reward.same} the same`}
-          </span>
+          <span className="muted small">{rewardWords(told)}</span>
           <span className="spacer" />
           <Segmented label="Held against" options={AGAINST} value={against} onChange={setAgainst} />
         </header>

@@ -4,7 +4,7 @@ import { Scroll } from "../../components/Scroll";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
 import { useComparison, useEval, useEvalRun } from "../../data/evals";
-import { answeredBy, criteriaOf, differenceWords, passedShare, share, verdictWords } from "../../lib/evals";
+import { answeredBy, criteriaOf, differenceWords, passedShare, scoreWords, share, verdictWords } from "../../lib/evals";
 import { count, percent, plural } from "../../lib/format";
 import { ComparedRows } from "./ComparedRows";
 import "./evals.css";
@@ -116,11 +116,16 @@ function Differences({ definition, comparison }: DifferencesProps) {
               </tr>
             </thead>
             <tbody>
-              <DifferenceRow name="Items passed" difference={comparison.passed} isShare />
+              <DifferenceRow
+                name="Items passed"
+                told={differenceWords(comparison.passed, true)}
+                difference={comparison.passed}
+              />
               {comparison.criteria.map((each) => (
                 <DifferenceRow
                   key={each.testing_criteria}
                   name={`${names.get(each.testing_criteria) ?? each.testing_criteria}, score`}
+                  told={scoreWords(each)}
                   difference={each.score}
                 />
               ))}
@@ -135,16 +140,15 @@ function Differences({ definition, comparison }: DifferencesProps) {
 
 interface DifferenceProps {
   name: string;
+  told: { text: string; tone: string };
   difference: RewardDifference | null;
-  isShare?: boolean;
 }
 
-function DifferenceRow({ name, difference, isShare = false }: DifferenceProps) {
-  const told = difference && differenceWords(difference, isShare);
+function DifferenceRow({ name, told, difference }: DifferenceProps) {
   return (
     <tr>
       <td className="criterion-name">{name}</td>
-      <td className={`nowrap ${told?.tone ?? "muted"}`}>{told?.text ?? "no score in both"}</td>
+      <td className={`nowrap ${told.tone}`}>{told.text}</td>
       <td className="number">{count(difference?.better)}</td>
       <td className="number">{count(difference?.worse)}</td>
       <td className="number">{count(difference?.same)}</td>
