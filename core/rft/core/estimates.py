@@ -65,7 +65,7 @@ def estimate_reward(rewards_by_row: RewardsByRow, *, confidence: float = CONFIDE
         return None
     row_means = [_mean(rewards) for rewards in graded]
     rows = len(row_means)
-    if not _is_on_the_scale(graded):
+    if not is_on_the_scale(graded):
         interval = _student_interval(row_means, confidence)
         return interval and RewardEstimate(mean=_mean(row_means), low=interval[0], high=interval[1], rows=rows)
     mean = min(1.0, _mean(row_means))
@@ -90,8 +90,9 @@ def estimate_difference(
     """
     pairs = [(first, second) for first, second in zip(first_by_row, second_by_row, strict=True) if first and second]
     differences = [_mean(second) - _mean(first) for first, second in pairs]
-    is_on_the_scale = all(map(_is_on_the_scale, pairs))
-    interval = (_bonett_price_interval if is_on_the_scale else _student_interval)(differences, confidence)
+    interval = (_bonett_price_interval if all(map(is_on_the_scale, pairs)) else _student_interval)(
+        differences, confidence
+    )
     if interval is None:
         return None
     better, worse = (sum(sign * one > EQUAL for one in differences) for sign in (1, -1))
@@ -104,6 +105,11 @@ def estimate_difference(
         worse=worse,
         same=len(differences) - better - worse,
     )
+
+
+def is_on_the_scale(rewards_by_row: RewardsByRow) -> bool:
+    """Whether all rewards lie between 0 and 1."""
+    return all(0.0 <= reward <= 1.0 for rewards in rewards_by_row for reward in rewards)
 
 
 def pass_at_k(passed: int, samples: int, k: int) -> float:
@@ -143,10 +149,6 @@ def variance_within_rows(rewards_by_row: RewardsByRow) -> float | None:
 
 def _mean(values: Sequence[float]) -> float:
     return fsum(values) / len(values)
-
-
-def _is_on_the_scale(rewards_by_row: RewardsByRow) -> bool:
-    return all(0.0 <= reward <= 1.0 for rewards in rewards_by_row for reward in rewards)
 
 
 def _effective_observations(row_means: Sequence[float], *, at_most: int) -> float:

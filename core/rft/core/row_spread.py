@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from math import comb, fsum, sqrt
 
 from rft.core.base import Record
+from rft.core.estimates import is_on_the_scale
 from rft.core.hyperparameters import group_size
 
 MULTIPLIERS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -93,7 +94,7 @@ def variance_of(rewards_by_row: Mapping[int, Sequence[float]]) -> Variance:
     differing = sum(len(_counts(rewards)) > 1 for rewards in repeated)
     mean = fsum(fsum(rewards) / len(rewards) for rewards in graded) / len(graded) if graded else None
     by_size = tuple(_group_signal(repeated, multiplier) for multiplier in MULTIPLIERS) if repeated else ()
-    advised, advice = _advice(by_size, mean)
+    advised, advice = _advice(by_size, mean, is_share=is_on_the_scale(graded))
     return Variance(
         rows=len(graded),
         samples=sum(map(len, graded)),
@@ -142,7 +143,8 @@ def _group_signal(rows: Sequence[Sequence[float]], multiplier: float) -> GroupSi
     )
 
 
-def _advice(by_size: Sequence[GroupSignal], mean: float | None) -> tuple[float | None, str]:
+def _advice(by_size: Sequence[GroupSignal], mean: float | None, *, is_share: bool) -> tuple[float | None, str]:
+    """`is_share`: the mean is one of rewards between 0 and 1, and says how much is solved."""
     if mean is None:
         return None, "Nothing is graded yet."
     if not by_size:
@@ -159,9 +161,9 @@ def _advice(by_size: Sequence[GroupSignal], mean: float | None) -> tuple[float |
             f"Few rows show signal so far, and they have fewer samples than a group of {usual.group_size}:"
             " measure with more samples per row."
         )
-    if mean >= _HIGH:
+    if is_share and mean >= _HIGH:
         return None, "Nearly every row is solved already: harder rows would teach more than larger groups."
-    if mean <= _LOW:
+    if is_share and mean <= _LOW:
         return None, "Nearly no row is ever solved: easier rows, or a grader with partial credit, would give signal."
     return None, (
         f"Groups of {largest.group_size} have signal on {_percent(largest)} of rows: most rows always earn the same."

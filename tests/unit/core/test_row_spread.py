@@ -95,3 +95,10 @@ def test_of_many_rows_some_are_left_out_and_never_the_ends() -> None:
         assert (kept[0], kept[-1]) == (rows[0], rows[-1])
     assert evenly(rows, 100) == rows
     assert evenly(rows, 1) == rows[:1]
+
+
+@pytest.mark.parametrize("reward", [5.0, -5.0])
+def test_rewards_of_another_scale_are_not_said_to_be_solved_or_out_of_reach(reward: float) -> None:
+    advice = variance_of({row: [reward] * 8 for row in range(4)}).advice
+    assert "solved" not in advice
+    assert "most rows always earn the same" in advice
