@@ -1,5 +1,6 @@
 """`/v1/dashboard/judges`: the judge's server, the models that graders ask of it, and how that went lately."""
 
+from itertools import islice
 from typing import Literal
 
 from fastapi import APIRouter
@@ -17,6 +18,8 @@ from rft.platform.store.unit_of_work import UnitOfWork
 
 judges_router = APIRouter(prefix="/dashboard", tags=["dashboard"])
 _MOST_USES = 20
+_MOST_ASKED = 5
+"""Jobs that are looked through for calls of a judge."""
 
 
 class JudgeServerObject(BaseModel):
@@ -42,7 +45,7 @@ class JudgeUse(BaseModel):
 
 
 class LatestVerdicts(BaseModel):
-    """What the newest job that has begun counted of a judge, over its latest steps."""
+    """What the newest job that has asked a judge counted of it, over its latest steps."""
 
     job_id: str
     job_name: str | None
@@ -58,7 +61,7 @@ class JudgeObject(BaseModel):
     """Newest first, up to twenty."""
     uses_left_out: int
     latest: LatestVerdicts | None
-    """Null where no job has asked it yet."""
+    """Null where none of the last jobs has asked it."""
 
 
 class JudgeList(BaseModel):
@@ -102,13 +105,15 @@ async def _judge(uow: UnitOfWork, model: str, users: list[JudgeUser]) -> JudgeOb
 
 
 async def _latest(uow: UnitOfWork, model: str, users: list[JudgeUser]) -> LatestVerdicts | None:
-    job = next((user for user in users if user.has_begun), None)
-    if job is None:
-        return None
-    names = _graders(job, model)
-    counted = (await list_endpoints(uow, job.id, from_step=None, to_step=None)).data
-    graders = [health for health in counted if health.stage is Stage.GRADER and health.endpoint in names]
-    return LatestVerdicts(job_id=job.id, job_name=job.name, graders=graders) if graders else None
+    begun = (user for user in users if user.has_begun)
+    # One that has begun may not have asked it yet.
+    for job in islice(begun, _MOST_ASKED):
+        names = _graders(job, model)
+        counted = (await list_endpoints(uow, job.id, from_step=None, to_step=None)).data
+        graders = [health for health in counted if health.stage is Stage.GRADER and health.endpoint in names]
+        if graders:
+            return LatestVerdicts(job_id=job.id, job_name=job.name, graders=graders)
+    return None
 
 
 def _graders(user: JudgeUser, model: str) -> list[str]:
