@@ -163,6 +163,8 @@ export function toolsSeen(steps: readonly Step[]): Set<string> {
   return new Set(stats.flatMap((one) => one?.tools.map((tool) => tool.name) ?? []));
 }
 
+/** Over graded rollouts: nothing where none was. */
 function callsTo(stats: RolloutStats | null, name: string): number | null {
-  return stats && (stats.tools.find((tool) => tool.name === name)?.calls_per_rollout_mean ?? 0);
+  if (stats === null || stats.tool_calls_mean === null) return null;
+  return stats.tools.find((tool) => tool.name === name)?.calls_per_rollout_mean ?? 0;
 }

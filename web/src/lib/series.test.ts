@@ -85,6 +85,16 @@ test("tools keep the job's order and colour, in each split", () => {
   expect([...toolsSeen(STEPS)].toSorted()).toEqual(["cat", "search"]);
 });
 
+test("where nothing was graded, nothing tells how many calls there were", () => {
+  const ungraded = stats({ tool_calls_mean: null, excluded: 8 });
+  const steps = [step(1, stats({ tools: [tool("search", 2)] }), null), step(2, ungraded, null)];
+  expect(toolChart(steps, "train", ["search", "list"]).series.map((one) => one.values)).toEqual([
+    [2, null],
+    [0, null],
+    [2, null],
+  ]);
+});
+
 test("excluded rollouts are shares by code", () => {
   expect(excludedChart(STEPS, "train").series).toEqual([
     { key: "timeout", label: "timeout", color: "--c-code-2", values: [null, 0, 0.25], kind: "bar" },
