@@ -75,11 +75,16 @@ export function graderChart(steps: readonly Step[], split: MeasuredSplit): Chart
   if (names.length < 2) return null;
   const colors = toolColors(names);
   const lines = names.map((name): Series => {
-    const values = pick(steps, (_, stats) => stats?.grader_scores_mean[name], split);
+    const values = pick(steps, (_, stats) => scoreOf(stats, name), split);
     const kind = split === "valid" ? "held" : "line";
     return { ...line(name, name, colors.get(name) ?? TOTAL, values), kind };
   });
   return chart(steps, lines.filter(hasValues));
+}
+
+function scoreOf(stats: RolloutStats | null, name: string): number | null {
+  const scores = stats?.grader_scores_mean ?? {};
+  return Object.hasOwn(scores, name) ? (scores[name] ?? null) : null;
 }
 
 /** Calls per rollout by tool, stacked, in the job's own order of tools. */
@@ -87,7 +92,7 @@ export function toolChart(steps: readonly Step[], split: MeasuredSplit, order: r
   const colors = toolColors(order);
   const areas = order.map((name): Series => {
     const values = pick(steps, (_, stats) => callsTo(stats, name), split);
-    return { key: name, label: name, color: colors.get(name) ?? TOTAL, values, kind: "area" };
+    return { key: `tool ${name}`, label: name, color: colors.get(name) ?? TOTAL, values, kind: "area" };
   });
   const total = line(
     "total",
