@@ -40,7 +40,7 @@ test("a hold and a failure say what is the matter, and where to look", () => {
 test("the last step's excluded rollouts count, above a quarter", () => {
   expect(keys(job(), curves(step(1, { excluded: 25 })))).toEqual([]);
   const [alarm] = alarmsOf(job(), curves(step(1), step(2, { excluded: 26 })), 1100);
-  expect(alarm?.href).toBe("/jobs/ftjob-1/rollouts?outcome=failed&from_step=2&to_step=2");
+  expect(alarm?.href).toBe("/jobs/ftjob-1/rollouts?split=train&outcome=failed&from_step=2&to_step=2");
   expect(keys(job(), curves(step(1, { excluded: 90 }), step(2)))).toEqual([]);
 });
 

@@ -41,7 +41,11 @@ function excluded(curves: JobCurves, page: string): Alarm | null {
   const train = last?.record.train;
   if (!last || !train || !hasManyExcluded(last)) return null;
   const text = `${percent(train.excluded / train.rollouts)} of step ${last.step}'s rollouts were excluded.`;
-  return { key: "excluded", text, href: `${page}/rollouts?outcome=failed&from_step=${last.step}&to_step=${last.step}` };
+  return {
+    key: "excluded",
+    text,
+    href: `${page}/rollouts?split=train&outcome=failed&from_step=${last.step}&to_step=${last.step}`,
+  };
 }
 
 /** Whether too many of a step's training rollouts have no grade. */
