@@ -176,3 +176,20 @@ async def test_calls_are_compared_whole_or_not_at_all(platform: Platform, monkey
     ) as http:
         refused = await http.get("/call_change", params={"after": 4})
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "too_many_rollouts")
+
+
+async def test_a_pair_with_a_trace_that_was_abandoned_says_so(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="pair")
+    await job.start()
+    history = events(job.shape, until_step=0, is_ended=False)
+    await job.write(history)
+    before, after = [event.trace_id for event in history if isinstance(event, RolloutDone)][:2]
+
+    async def without_end(route: Route) -> None:
+        reply = await route.fetch()
+        await route.fulfill(response=reply, json=(await reply.json()) | {"status": "abandoned", "record": None})
+
+    await page.route(f"**/rollouts/{after}", without_end)
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/pair?before={before}&after={after}")
+    await expect(page.get_by_text(f"{after} was abandoned")).to_be_visible()
+    await expect(page.get_by_role("status", name="Loading")).to_have_count(0)

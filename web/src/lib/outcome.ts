@@ -12,6 +12,16 @@ export function hasEnded(rollout: RolloutDetail): rollout is EndedRollout {
   return rollout.record !== null;
 }
 
+/** Why these rollouts have no conversation to show; null of none. */
+export function unendedWords(rollouts: readonly Pick<RolloutDetail, "id" | "status">[]): string | null {
+  const told = rollouts.map(({ id, status }) =>
+    status === "abandoned"
+      ? `${id} was abandoned: it was cut off, or its step was done again.`
+      : `${id} has not ended yet.`,
+  );
+  return told.length === 0 ? null : told.join(" ");
+}
+
 export function isFailure(outcome: RolloutRecord["outcome"]): outcome is Failure {
   return "stage" in outcome;
 }

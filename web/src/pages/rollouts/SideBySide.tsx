@@ -1,9 +1,9 @@
 import { useQueries } from "@tanstack/react-query";
 import type { EndedRollout } from "../../api/types";
-import { Problem, Skeleton } from "../../components/State";
+import { Empty, Problem, Skeleton } from "../../components/State";
 import { rolloutQuery } from "../../data/rollouts";
 import { toTurns } from "../../lib/conversation";
-import { hasEnded } from "../../lib/outcome";
+import { hasEnded, unendedWords } from "../../lib/outcome";
 import { firstDifference, ways } from "../../lib/parting";
 import { GroupColumn } from "./GroupColumn";
 
@@ -29,6 +29,14 @@ export function SideBySide({ jobId, rollouts, story }: Props) {
   const [problem] = failed.flatMap((one) => one.error ?? []);
   if (problem) return <Problem error={problem} onRetry={() => failed.forEach((one) => void one.refetch())} />;
   const ended = loaded.flatMap((one): EndedRollout[] => (one.data && hasEnded(one.data) ? [one.data] : []));
+  const unended = unendedWords(loaded.flatMap(({ data }) => (data && !hasEnded(data) ? [data] : [])));
+  if (unended !== null) {
+    return (
+      <Empty title="Not all of them can be shown">
+        <span>{unended}</span>
+      </Empty>
+    );
+  }
   if (ended.length < rollouts.length) return <Skeleton height={420} />;
   const conversations = ended.map((rollout) => toTurns(rollout.record));
   const turn = firstDifference(conversations);
