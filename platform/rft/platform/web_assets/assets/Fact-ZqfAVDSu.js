@@ -1,1 +1,0 @@
-import{G as e}from"./State-BXg82k5k.js";var t=e();function n({label:e,children:n}){return(0,t.jsxs)(`div`,{children:[(0,t.jsx)(`dt`,{children:e}),(0,t.jsx)(`dd`,{children:n})]})}export{n as t};

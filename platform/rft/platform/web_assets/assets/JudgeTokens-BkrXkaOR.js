@@ -1,0 +1,1 @@
+import{a as e}from"./format-mc3BbiNP.js";import{t}from"./Fact-DsVMJ1Rb.js";import{G as n}from"./State-BqLZahJ-.js";var r=n();function i({usage:n}){return Object.entries(n).map(([n,i])=>(0,r.jsxs)(t,{label:`Judge ${n}`,children:[e(i.prompt_tokens),` tokens in`,i.cached_tokens>0&&` (${e(i.cached_tokens)} cached)`,`, `,e(i.completion_tokens),` out`]},n))}export{i as t};

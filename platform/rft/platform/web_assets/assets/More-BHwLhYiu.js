@@ -1,0 +1,1 @@
+import{G as e}from"./State-BqLZahJ-.js";var t=e();function n({query:e,label:n}){return e.hasNextPage?(0,t.jsx)(`footer`,{className:`more`,children:(0,t.jsx)(`button`,{type:`button`,disabled:e.isFetchingNextPage,onClick:()=>void e.fetchNextPage(),children:e.isFetchingNextPage?`Loading`:n})}):null}export{n as t};

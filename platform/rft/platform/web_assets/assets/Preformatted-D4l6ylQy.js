@@ -1,0 +1,1 @@
+import{G as e}from"./State-BqLZahJ-.js";var t=e();function n({label:e,className:n,children:r}){return(0,t.jsx)(`pre`,{className:n,tabIndex:0,role:`region`,"aria-label":e,children:r})}export{n as t};

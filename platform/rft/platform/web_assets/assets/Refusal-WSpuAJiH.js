@@ -1,0 +1,1 @@
+import{G as e}from"./State-BqLZahJ-.js";var t=e();function n({error:e}){let n=`param`in e?e.param:null;return(0,t.jsxs)(`p`,{className:`bad`,role:`alert`,children:[n&&(0,t.jsxs)(`code`,{children:[n,`: `]}),e.message]})}export{n as t};

@@ -1,0 +1,1 @@
+import{G as e}from"./State-BqLZahJ-.js";var t=e();function n({error:e,onClose:n}){return e===null?null:(0,t.jsxs)(`div`,{className:`banner`,role:`alert`,children:[(0,t.jsx)(`strong`,{children:`Not done`}),(0,t.jsx)(`span`,{children:e.message}),(0,t.jsx)(`span`,{className:`spacer`}),(0,t.jsx)(`button`,{type:`button`,onClick:n,children:`Close`})]})}export{n as t};

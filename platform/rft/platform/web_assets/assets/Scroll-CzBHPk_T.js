@@ -1,0 +1,1 @@
+import{G as e}from"./State-BqLZahJ-.js";var t=e();function n({label:e,children:n}){return(0,t.jsx)(`div`,{className:`scroll`,tabIndex:0,role:`region`,"aria-label":e,children:n})}export{n as t};

@@ -1,0 +1,1 @@
+import{G as e}from"./State-BqLZahJ-.js";var t=e();function n({label:e,options:n,value:r,onChange:i}){return(0,t.jsx)(`div`,{className:`segmented`,role:`group`,"aria-label":e,children:n.map(e=>(0,t.jsx)(`button`,{type:`button`,"aria-pressed":e.value===r,onClick:()=>i(e.value),children:e.label},e.value))})}export{n as t};

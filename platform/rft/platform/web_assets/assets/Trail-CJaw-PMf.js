@@ -1,0 +1,1 @@
+import{G as e,i as t}from"./State-BqLZahJ-.js";var n=e();function r({parts:e}){return(0,n.jsx)(`nav`,{className:`trail`,"aria-label":`Breadcrumb`,children:e.map(e=>(0,n.jsx)(`span`,{children:e.href?(0,n.jsx)(t,{href:e.href,children:e.label}):e.label},e.label))})}export{r as t};

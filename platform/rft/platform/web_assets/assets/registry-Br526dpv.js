@@ -1,1 +1,0 @@
-import{J as e,Q as t,u as n}from"./State-BXg82k5k.js";var r={tools:()=>e(e=>t(`/v1/tools`,{after:e,limit:100}),e=>e.id),graders:()=>e(e=>t(`/v1/graders`,{after:e,limit:100}),e=>e.id)};function i(){return n({queryKey:[`tools`],queryFn:r.tools})}function a(){return n({queryKey:[`graders`],queryFn:r.graders})}export{i as n,a as t};

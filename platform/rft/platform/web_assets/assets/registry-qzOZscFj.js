@@ -1,0 +1,1 @@
+import{$ as e,J as t,u as n}from"./State-BqLZahJ-.js";var r={tools:()=>t(t=>e(`/v1/tools`,{after:t,limit:100}),e=>e.id),graders:()=>t(t=>e(`/v1/graders`,{after:t,limit:100}),e=>e.id)};function i(){return n({queryKey:[`tools`],queryFn:r.tools})}function a(){return n({queryKey:[`graders`],queryFn:r.graders})}export{i as n,a as t};
