@@ -59,6 +59,12 @@ def _cispo_that_shrinks(order: dict[str, Any]) -> None:
     put((*_H, "epsilon_high"), 0.9)(order)
 
 
+def _cispo_that_shrinks_in_the_old_place(order: dict[str, Any]) -> None:
+    """What counts is what the two places come to together."""
+    put((*_R, "loss_type"), "cispo")(order)
+    put(("hyperparameters",), {"epsilon_high": 0.9})(order)
+
+
 MISSING = "missing_required_parameter"
 INVALID = "invalid_value"
 NONSENSE = {"type": "json_schema", "name": "n", "schema": {"type": "nonsense"}}
@@ -144,6 +150,7 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], Path, str, str]] = [
     (put((*_H, "max_staleness"), 9), (*_H, "max_staleness"), INVALID, "0 to 8"),
     (put((*_H, "max_staleness"), True), (*_H, "max_staleness"), INVALID, "0 to 8"),
     (_cispo_that_shrinks, (*_H, "epsilon_high"), INVALID, "1 or more"),
+    (_cispo_that_shrinks_in_the_old_place, ("hyperparameters", "epsilon_high"), INVALID, "1 or more"),
     (put((*_R, "lora"), {"target_modules": []}), (*_R, "lora", "target_modules"), INVALID, "1 to 64 names"),
     (put((*_R, "budgets"), {"max_context_tokens": 99}), (*_R, "budgets", "max_context_tokens"), INVALID, "from 256"),
     (put((*_H, "reasoning_effort"), "extreme"), (*_H, "reasoning_effort"), INVALID, "low"),

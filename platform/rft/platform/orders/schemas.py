@@ -63,6 +63,13 @@ def _may_be_null(schema: dict[str, Any]) -> None:
     schema["properties"]["hyperparameters"] = {"anyOf": [{"$ref": told.pop("$ref")}, {"type": "null"}], **told}
 
 
+def _refuse_cispo_below_one(loss_type: LossType | None, wanted: Hyperparameters) -> None:
+    """Raises ValidationError, placed below the field that holds `hyperparameters`."""
+    if loss_type == "cispo" and wanted.epsilon_high != "auto" and wanted.epsilon_high < 1:
+        message = "must be 1 or more with loss_type 'cispo', where it is the largest weight of a token"
+        raise refused_at(("hyperparameters", "epsilon_high"), message)
+
+
 class ReinforcementOf(OpenBody, Generic[GraderT, ToolT]):
     """`method.reinforcement`, its grader and tools given in one way or another."""
 
@@ -109,10 +116,7 @@ class ReinforcementOf(OpenBody, Generic[GraderT, ToolT]):
 
     @model_validator(mode="after")
     def _cispo_has_no_cap_below_one(self) -> Self:
-        cap = self.hyperparameters.epsilon_high
-        if self.loss_type == "cispo" and cap != "auto" and cap < 1:
-            message = "must be 1 or more with loss_type 'cispo', where it is the largest weight of a token"
-            raise refused_at(("hyperparameters", "epsilon_high"), message)
+        _refuse_cispo_below_one(self.loss_type, self.hyperparameters)
         return self
 
 
@@ -221,7 +225,10 @@ class JobCreate(JobCreateOf[Method]):
             return self
         ordered = self.method.reinforcement
         given = [part.model_dump(exclude_unset=True) for part in (self.hyperparameters, ordered.hyperparameters)]
-        whole = ordered.model_copy(update={"hyperparameters": Hyperparameters.model_validate(given[0] | given[1])})
+        together = Hyperparameters.model_validate(given[0] | given[1])
+        # Copies are not validated. What stands in the method itself was checked there: what is wrong now is from here.
+        _refuse_cispo_below_one(ordered.loss_type, together)
+        whole = ordered.model_copy(update={"hyperparameters": together})
         method = self.method.model_copy(update={"reinforcement": whole})
         return self.model_copy(update={"method": method, "hyperparameters": None})
 

@@ -4,7 +4,7 @@ import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from rft.core.chat_spec import JobChat
 from rft.core.graders import EndpointGrader
-from rft.core.hyperparameters import Hyperparameters, LoraSpec, resolve
+from rft.core.hyperparameters import Hyperparameters, LoraSpec, LossType, resolve
 from rft.core.job import JobStatus
 from rft.core.secret_urls import REDACTED
 from rft.core.spec import Budgets, EarlyStop, RunSecrets, ToolServer
@@ -213,3 +213,21 @@ def test_secrets_are_sealed_with_a_key_of_our_eyes_only(tmp_path: Path) -> None:
     assert [path.name for path in key_file.parent.iterdir()] == ["secret.key"]
     with pytest.raises(SecretsUnreadable):
         SecretBox.at(tmp_path / "elsewhere").unseal(sealed)
+
+
+_CAPS = st.fixed_dictionaries({}, optional={"epsilon_high": st.sampled_from([0.2, 0.9, 1.0, 4.0, "auto"])})
+
+
+@given(st.sampled_from(get_args(LossType)), st.none() | _CAPS, _CAPS)
+def test_the_stored_method_of_every_accepted_order_can_be_read_again(
+    loss_type: LossType, in_the_old_place: dict[str, Any] | None, in_the_method: dict[str, Any]
+) -> None:
+    whole = an_order(loss_type=loss_type).model_dump(exclude_unset=True)
+    whole["method"]["reinforcement"]["hyperparameters"] = in_the_method
+    try:
+        order = JobCreate.model_validate({**whole, "hyperparameters": in_the_old_place})
+    except ValidationError:
+        assert loss_type == "cispo"
+        return
+    stored = Method.model_validate(redacted_method(order.method))
+    assert stored.reinforcement.hyperparameters == order.method.reinforcement.hyperparameters
