@@ -1,12 +1,14 @@
 """What a rehearsal says will limit a job, and what `max_staleness: "auto"` makes of it."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rft.core.failure import Stage
 from rft.rollouts.rehearsal_pace import MOST_AUTO_STALENESS, caps_by_url, limits, rehearsed_pace
-from rft.rollouts.rehearsal_report import RehearsalPlan
+from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan
 from tests.shared.rehearsal_reports import endpoint, report
 
 PLAN = RehearsalPlan(rows_per_step=16, group_size=8, rollouts=128, calls_per_rollout=3)
@@ -20,6 +22,30 @@ def auto(tool_s: float, update_s: float) -> int:
     assert found is not None
     assert found.rollout_s == pytest.approx(3 * tool_s + 0.5)
     return found.auto_staleness(update_s)
+
+
+def callback(seconds: float, **changes: Any) -> EndpointReport:
+    """Its beginnings are so slow; each rollout makes one call as it begins and one as it ends."""
+    ms = {"p50_ms": seconds * 1e3, "p95_ms": seconds * 1e3}
+    url = "https://example.com/hook"
+    return endpoint(name="search (rollout callback)", url=url, calls=256, is_callback=True, **ms, **changes)
+
+
+@pytest.mark.parametrize("callback_s", [0.0, 0.001, 20.0])
+def test_a_rollout_waits_once_for_the_slowest_callback_and_its_tools_are_as_slow_as_without(callback_s: float) -> None:
+    slow, quick = callback(callback_s), callback(callback_s / 2)
+    told = report(endpoint(p50_ms=2_000.0, p95_ms=2_000.0), slow, quick, GRADER)
+    found = rehearsed_pace(told, PLAN, rollouts=128, caps={})
+    assert found is not None
+    assert found.rollout_s == pytest.approx(3 * 2.0 + 0.5 + callback_s)
+
+
+def test_a_step_waits_for_the_beginnings_that_a_callback_bears_and_not_for_the_ends() -> None:
+    crowded = callback(20.0, safe_concurrency=8, is_limit_found=True)
+    found = rehearsed_pace(report(endpoint(), crowded, GRADER), PLAN, rollouts=128, caps={})
+    assert found is not None
+    [one] = found.endpoints
+    assert (one.calls, one.seconds) == (128, pytest.approx(128 * 20.0 / 8))
 
 
 @pytest.mark.parametrize(("tool_s", "expected"), [(0.05, 1), (1.0, 1), (5.0, 2), (9.0, 3), (60.0, 4)])

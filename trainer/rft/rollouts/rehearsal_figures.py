@@ -88,12 +88,14 @@ def _endpoint(
     answered = [attempt for attempt in attempts if attempt.code is None]
     errors = Counter(attempt.code for attempt in attempts if attempt.code is not None)
     rejections = Counter(attempt.status for attempt in answered if attempt.status is not None and attempt.status >= 400)
-    latencies_s = [attempt.latency_s for attempt in answered]
+    # An end is told in the background.
+    latencies_s = [attempt.latency_s for attempt in answered if attempt.call_id != ENDED]
     calls = len({(attempt.trace_id, attempt.call_id) for attempt in attempts})
     return EndpointReport(
         stage=place.stage,
         name=f"{place.name} (rollout callback)" if place.is_callback else place.name,
         url=public_url(url),
+        is_callback=place.is_callback,
         calls=calls,
         attempts=len(attempts),
         retries=len(attempts) - calls,

@@ -59,7 +59,8 @@ class RehearsedPace:
     """What endpoints take of a step."""
 
     rollout_s: float
-    """One rollout's calls and its grade, one after the other, each as slow as the slowest in twenty."""
+    """The callback before one rollout, its calls and its grade, one after the other, each as slow as the slowest in
+    twenty."""
     endpoints: tuple[EndpointCalls, ...]
     """Those that were driven to their limit, or that the order caps."""
 
@@ -81,12 +82,14 @@ def rehearsed_pace(
     answered = [one for one in report.endpoints if one.p50_ms is not None and one.p95_ms is not None]
     if not answered or report.unfinished_rollouts:
         return None
-    tools = [one for one in answered if one.stage is Stage.TOOL]
+    tools = [one for one in answered if one.stage is Stage.TOOL and not one.is_callback]
     calls = sum(one.calls for one in tools)
     tool_s = sum(one.calls * (one.p95_ms or 0.0) for one in tools) / max(1, calls) / 1e3
     grade_s = max((one.p95_ms or 0.0 for one in answered if one.stage is Stage.GRADER), default=0.0) / 1e3
+    # All callbacks are told at once, before the first sample.
+    begin_s = max((one.p95_ms or 0.0 for one in answered if one.is_callback), default=0.0) / 1e3
     return RehearsedPace(
-        rollout_s=(plan.calls_per_rollout * tool_s if tools else 0.0) + grade_s,
+        rollout_s=begin_s + (plan.calls_per_rollout * tool_s if tools else 0.0) + grade_s,
         endpoints=tuple(_crowded(answered, rollouts / max(1, report.rollouts), caps)),
     )
 
@@ -97,7 +100,7 @@ def _crowded(answered: Sequence[EndpointReport], share: float, caps: CapsByUrl) 
     for one in answered:
         by_url.setdefault(one.url, []).append(one)
     for url, reports in by_url.items():
-        calls = sum(one.calls for one in reports)
+        calls = sum(map(_awaited_calls, reports))
         found = reports[0].safe_concurrency if reports[0].is_limit_found else None
         cap = caps.get(url, OrderedCaps())
         limit, why = found, ""
@@ -106,13 +109,18 @@ def _crowded(answered: Sequence[EndpointReport], share: float, caps: CapsByUrl) 
         one = EndpointCalls(
             endpoint=" and ".join(f"{one.stage} '{one.name}'" for one in reports),
             calls=calls * share,
-            latency_s=sum(one.calls * (one.p50_ms or 0.0) for one in reports) / max(1, calls) / 1e3,
+            latency_s=sum(_awaited_calls(one) * (one.p50_ms or 0.0) for one in reports) / max(1, calls) / 1e3,
             limit=limit,
             why=why,
             rate_limit=cap.rate_limit,
         )
         if one.seconds:
             yield one
+
+
+def _awaited_calls(one: EndpointReport) -> float:
+    """A callback hears of as many ends as beginnings, and no rollout waits for an end."""
+    return one.calls / 2 if one.is_callback else one.calls
 
 
 def limits(report: RehearsalReport, plan: RehearsalPlan, caps: CapsByUrl) -> tuple[str, ...]:

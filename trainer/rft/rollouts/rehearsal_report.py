@@ -36,6 +36,8 @@ class EndpointReport(Record):
     name: str
     url: str
     """Without query and credentials."""
+    is_callback: bool = False
+    """Hears of rollouts that begin and end. Its latencies are those of beginnings: nobody waits for an end."""
     calls: int
     attempts: int
     retries: int

@@ -1321,6 +1321,8 @@ export interface components {
             };
             example_of_failure: string | null;
             failed_calls: number;
+            /** @default false */
+            is_callback: boolean;
             is_limit_found: boolean;
             name: string;
             p50_ms: number | null;
