@@ -158,6 +158,49 @@ def test_a_slow_grader_is_waited_for_once() -> None:
     assert sentence.startswith("grader 'judge' has a p95 of 8.2 s: a rollout with a grade waits 8 s")
 
 
+HOOK_URL = "https://example.com/hook"
+CROWDED_HOOK = endpoint(
+    name="search (rollout callback)", url=HOOK_URL, is_callback=True, is_limit_found=True, safe_concurrency=8
+)
+
+
+def test_a_slow_callback_is_waited_for_once() -> None:
+    slow = endpoint(name="search (rollout callback)", url=HOOK_URL, is_callback=True, p95_ms=20_000.0)
+    (sentence,) = told(slow)
+    assert sentence == (
+        "tool 'search (rollout callback)' has a p95 of 20.0 s: a rollout waits 20 s for it before its first sample,"
+        " and the step waits for its slowest rollout."
+    )
+
+
+def test_a_crowded_callback_has_no_max_concurrency_to_be_set() -> None:
+    refused, sentence = told(CROWDED_HOOK.model_copy(update={"errors_by_code": {FailureCode.RATE_LIMITED: 48}}))
+    assert refused.endswith("answered 429 to 12% of calls: order a smaller burst or add capacity.")
+    assert sentence == (
+        "tool 'search (rollout callback)' bears about 8 calls at once and a step starts 128 rollouts: further calls"
+        " only wait. Add capacity for a faster step, or order a smaller burst (batch_size, compute_multiplier)."
+    )
+
+
+def test_a_callback_at_a_tools_own_address_has_the_tools_cap() -> None:
+    shared = CROWDED_HOOK.model_copy(update={"url": endpoint().url, "errors_by_code": {FailureCode.TIMEOUT: 48}})
+    refused, sentence = told(shared, endpoint(is_limit_found=True, safe_concurrency=8))
+    assert "set max_concurrency to about 8 or add capacity" in refused
+    assert sentence.endswith("Set max_concurrency to 8, or add capacity for a faster step.")
+
+
+def test_a_callback_that_fails_before_its_limit_is_found_has_no_rate_limit_to_be_set() -> None:
+    free = CROWDED_HOOK.model_copy(update={"is_limit_found": False, "queued_p95_ms": 4_000.0})
+    refusing = free.model_copy(update={"errors_by_code": {FailureCode.RATE_LIMITED: 48}})
+    said = [*told(free), *told(refusing)]
+    assert not [sentence for sentence in said if "rate_limit" in sentence or "max_concurrency" in sentence]
+
+
+def test_a_callback_that_was_not_called_is_no_tool_that_rows_must_describe() -> None:
+    silent = CROWDED_HOOK.model_copy(update={"calls": 0, "attempts": 0, "safe_concurrency": None, "p95_ms": None})
+    assert told(silent, endpoint())[0].startswith("Ready")
+
+
 def test_calls_that_wait_for_the_customers_own_cap_are_told() -> None:
     (sentence,) = told(endpoint(queued_p95_ms=4_000.0))
     assert "waited up to 4.0 s on our side" in sentence

@@ -53,10 +53,11 @@ def advise(report: RehearsalReport, plan: RehearsalPlan) -> tuple[str, ...]:
     said = [
         *_about_rollouts(report, plan),
         *_about_missing_tools(report),
-        *(sentence for endpoint in report.endpoints for sentence in _about_errors(endpoint)),
+        *(sentence for endpoint in report.endpoints for sentence in _about_errors(endpoint, report.endpoints)),
         *(sentence for endpoint in report.endpoints for sentence in _about_rejections(endpoint)),
         *_about_capacity(report.endpoints, plan),
         *(sentence for endpoint in report.endpoints for sentence in _about_latency(endpoint, plan)),
+        *(sentence for endpoint in report.endpoints for sentence in _about_waiting(endpoint, report.endpoints)),
         *_about_calls(report, plan),
     ]
     return tuple(said) or (_ready(report, plan),)
@@ -96,16 +97,17 @@ def _about_missing_tools(report: RehearsalReport) -> Iterator[str]:
         )
 
 
-def _about_errors(endpoint: EndpointReport) -> Iterator[str]:
+def _about_errors(endpoint: EndpointReport, endpoints: Sequence[EndpointReport]) -> Iterator[str]:
     name = _name(endpoint)
+    relief = _cap(endpoint) if _can_be_capped(endpoint, endpoints) else "order a smaller burst"
     for code, count in endpoint.errors_by_code.items():
         share = count / endpoint.attempts
         if share < _FEW_ERRORS and not endpoint.failed_calls:
             continue
         if code is FailureCode.RATE_LIMITED:
-            yield f"{name} answered 429 to {_percent(share)} of calls: {_cap(endpoint)} or add capacity."
+            yield f"{name} answered 429 to {_percent(share)} of calls: {relief} or add capacity."
         elif code in _UNDER_LOAD:
-            remedy = f"{_cap(endpoint)} or add capacity" if endpoint.is_limit_found else "look into its log"
+            remedy = f"{relief} or add capacity" if endpoint.is_limit_found else "look into its log"
             yield f"{name} {_UNDER_LOAD[code]} in {_percent(share)} of calls: {remedy}."
         elif code in _UNREACHABLE:
             yield f"{name} {_UNREACHABLE[code]} ({_percent(share)} of calls)."
@@ -149,23 +151,37 @@ def _about_capacity(endpoints: Sequence[EndpointReport], plan: RehearsalPlan) ->
         told.add(endpoint.url)
         names = [_name(other) for other in endpoints if other.url == endpoint.url]
         bear = "bears" if len(names) == 1 else "together bear"
+        remedy = (
+            f"Set max_concurrency to {safe}, or add capacity for a faster step."
+            if _can_be_capped(endpoint, endpoints)
+            else "Add capacity for a faster step, or order a smaller burst (batch_size, compute_multiplier)."
+        )
         yield (
             f"{' and '.join(names)} {bear} about {safe} calls at once and a step starts {plan.burst} rollouts:"
-            f" further calls only wait. Set max_concurrency to {safe}, or add capacity for a faster step."
+            f" further calls only wait. {remedy}"
         )
 
 
 def _about_latency(endpoint: EndpointReport, plan: RehearsalPlan) -> Iterator[str]:
-    p95_ms = endpoint.p95_ms
-    if p95_ms is not None and p95_ms >= _SLOW_MS:
-        calls = f"{plan.calls_per_rollout} such calls in a row" if plan.calls_per_rollout > 1 else "one such call"
-        waits = calls if endpoint.stage == "tool" else "a grade"
-        times = max(1, plan.calls_per_rollout) if endpoint.stage == "tool" else 1
-        yield (
-            f"{_name(endpoint)} has a p95 of {p95_ms / 1e3:.1f} s: a rollout with {waits} waits"
-            f" {times * p95_ms / 1e3:.0f} s for it, and the step waits for its slowest rollout."
-        )
-    if endpoint.queued_p95_ms >= _WAITING_MS and not endpoint.is_limit_found and not endpoint.errors_by_code:
+    if endpoint.p95_ms is None or endpoint.p95_ms < _SLOW_MS:
+        return
+    p95_s, times = endpoint.p95_ms / 1e3, 1
+    if endpoint.is_callback:
+        which, when = "", " before its first sample"
+    elif endpoint.stage is Stage.TOOL:
+        times = max(1, plan.calls_per_rollout)
+        which, when = f" with {f'{times} such calls in a row' if times > 1 else 'one such call'}", ""
+    else:
+        which, when = " with a grade", ""
+    yield (
+        f"{_name(endpoint)} has a p95 of {p95_s:.1f} s: a rollout{which} waits {times * p95_s:.0f} s for it{when},"
+        " and the step waits for its slowest rollout."
+    )
+
+
+def _about_waiting(endpoint: EndpointReport, endpoints: Sequence[EndpointReport]) -> Iterator[str]:
+    is_free = not endpoint.is_limit_found and not endpoint.errors_by_code
+    if endpoint.queued_p95_ms >= _WAITING_MS and is_free and _can_be_capped(endpoint, endpoints):
         yield (
             f"Calls to {_name(endpoint)} waited up to {endpoint.queued_p95_ms / 1e3:.1f} s on our side for their turn:"
             " if it bears more, raise its rate_limit or max_concurrency."
@@ -179,8 +195,14 @@ def _about_calls(report: RehearsalReport, plan: RehearsalPlan) -> Iterator[str]:
             " schema; those tools were rehearsed less than planned."
         )
     for endpoint in report.endpoints:
-        if endpoint.stage == "tool" and not endpoint.calls and plan.calls_per_rollout:
+        is_tool = endpoint.stage is Stage.TOOL and not endpoint.is_callback
+        if is_tool and not endpoint.calls and plan.calls_per_rollout:
             yield f"{_name(endpoint)} was never called: no row of this rehearsal describes it."
+
+
+def _can_be_capped(endpoint: EndpointReport, endpoints: Sequence[EndpointReport]) -> bool:
+    """Callbacks have no caps of their own, but those of a tool or grader at their address."""
+    return any(other.url == endpoint.url and not other.is_callback for other in endpoints)
 
 
 def _cap(endpoint: EndpointReport) -> str:
