@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from rft.platform.cli.app import app
 from rft.platform.queue.messages import RUN_EVAL, TaskMessage
-from tests.integration.evals.exported import CUSTOM, EXACT, Exported, a_run, an_eval, an_item
+from tests.integration.evals.exported import CUSTOM, EXACT, UUID, Exported, a_run, an_eval, an_item
 from tests.integration.evals.stage import Stage, inline, row
 from tests.shared.running_api import collect
 
@@ -166,6 +166,31 @@ async def test_a_criterion_that_is_not_had_here_is_named_and_left_out_only_when_
     ]
     here = await stage.client.evals.retrieve(partial["evals"][0]["id"])
     assert [criterion.name for criterion in here.testing_criteria] == ["exact"]
+
+
+@pytest.mark.parametrize("is_partial", [False, True])
+async def test_criteria_of_one_name_are_each_set_beside_their_own_figures(
+    stage: Stage, export: Exported, is_partial: bool
+) -> None:
+    """The service tells them apart by the ids behind their names; one that is refused has no figures here."""
+    ids = [f"exact-{UUID[:-1]}{end}" for end in "bcd"]
+    other = {**EXACT, "id": ids[0], "name": ids[0], "operation": "ne"}
+    refused = {**CLOSENESS, "id": ids[1], "name": ids[1]}
+    third = {**EXACT, "id": ids[2], "name": ids[2], "reference": "9"}
+    criteria = [EXACT, *([refused] if is_partial else []), other, third]
+    figures = {EXACT["name"]: (2, 1), ids[0]: (1, 2), ids[1]: (3, 0), ids[2]: (1, 2)}
+    results = [
+        {"testing_criteria": one["name"], "passed": figures[one["name"]][0], "failed": figures[one["name"]][1]}
+        for one in reversed(criteria)
+    ]
+    export.add_eval(an_eval(1, *criteria))
+    export.add_run(a_run(1, SAMPLED, passed=0, failed=3, per_testing_criteria_results=results), ITEMS)
+    options, code = (["--partial"], 1) if is_partial else ([], 0)
+    report = await imported(stage, export.close(), *options, code=code)
+    told = report["evals"][0]["runs"][0]["criteria"]
+    assert [one["name"] for one in told] == ["exact"] * len(criteria)
+    here = [None if one is refused else {"passed": figures[one["name"]][0], "graded": 3} for one in reversed(criteria)]
+    assert [one["here"] for one in told] == here
 
 
 async def test_a_refused_run_leaves_no_file_and_keeps_none_from_the_others(stage: Stage, export: Exported) -> None:

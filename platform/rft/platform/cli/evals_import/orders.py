@@ -57,6 +57,37 @@ def _criterion(answered: JsonObject) -> JsonObject:
     return {**asked, "name": shown_name(name)} if isinstance(name, str) else asked
 
 
+def carried_places(exported: JsonObject, here: JsonObject) -> list[int]:
+    """Of each testing criterion of the eval here: the place that it has in the export, which may have more of them."""
+    there, carried = _criteria(exported), _criteria(here)
+    if len(there) == len(carried):
+        return list(range(len(there)))
+    places: list[int] = []
+    for criterion in carried:
+        rest = range(places[-1] + 1 if places else 0, len(there))
+        alike = [place for place in rest if there[place].get("name") == criterion.get("name")]
+        same = [place for place in alike if there[place] == criterion]
+        places += (same or alike)[:1]
+    return places
+
+
+def result_places(exported: JsonObject, names: Sequence[str]) -> list[int | None]:
+    """The places of the testing criteria that these results of a run are of: by name and id, else in their order."""
+    told = [[one.get("name", str), one.get("id", str)] for one in Answer(exported).parts("testing_criteria")]
+    shown = [shown_name(name or "") for name, _ in told]
+    places: list[int | None] = []
+    for name in names:
+        free = [place for place in range(len(told)) if place not in places]
+        exact = [place for place in free if name in told[place]]
+        alike = [place for place in free if shown[place] == shown_name(name)]
+        places.append(next(iter(exact or alike), None))
+    return places
+
+
+def _criteria(evaluation: JsonObject) -> list[JsonObject]:
+    return [_criterion(one.raw) for one in Answer(evaluation).parts("testing_criteria")]
+
+
 def _config(answered: Answer) -> JsonObject:
     """As it was asked for."""
     if answered.raw.get("type") != "custom":

@@ -1,12 +1,14 @@
 """What an import tells: each eval and run there and here, and what was left out."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.text import Text
 
 from rft.core.base import JsonObject
 from rft.platform.cli.answers import Answer, Resource, Styled, state, styled
 from rft.platform.cli.evals_import.importing import Carried, Import, verdicts
-from rft.platform.cli.evals_import.orders import AS
+from rft.platform.cli.evals_import.orders import AS, carried_places, result_places, shown_name
 from rft.platform.cli.formats import printable
 from rft.platform.cli.pages import table
 
@@ -20,7 +22,8 @@ def to_report(done: Import) -> JsonObject:
 
 
 def _eval(carried: Carried) -> JsonObject:
-    return {**_identity(carried), "runs": [_run(run) for run in carried.runs]}
+    places = carried_places(carried.exported, carried.here)
+    return {**_identity(carried), "runs": [_run(run, carried.exported, places) for run in carried.runs]}
 
 
 def _identity(carried: Carried) -> JsonObject:
@@ -29,14 +32,21 @@ def _identity(carried: Carried) -> JsonObject:
     return {**names, "name": here.get("name", str), "is_new": carried.is_new}
 
 
-def _run(run: Carried) -> JsonObject:
-    here, now = Answer(run.here), dict(verdicts(run.here))
+def _run(run: Carried, evaluation: JsonObject, places: Sequence[int]) -> JsonObject:
+    """`evaluation`: as it was exported; `places`: of the criteria that are here, in it. Names may be the same."""
+    here, there = Answer(run.here), list(verdicts(run.exported))
+    # Results here are in the order of the eval's criteria.
+    now = dict(zip(places, (figures for _, figures in verdicts(run.here)), strict=False))
+    of = result_places(evaluation, [name for name, _ in there])
     return {
         **_identity(run),
         "imported_as": here.get(f"metadata.{AS}", str),
         "status": here.need("status", str),
         "errored": here.get("result_counts.errored", int) or 0,
-        "criteria": [{"name": name, "there": there, "here": now.get(name)} for name, there in verdicts(run.exported)],
+        "criteria": [
+            {"name": shown_name(name), "there": figures, "here": None if place is None else now.get(place)}
+            for (name, figures), place in zip(there, of, strict=True)
+        ],
     }
 
 
