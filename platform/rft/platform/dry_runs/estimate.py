@@ -156,7 +156,7 @@ def _of_graders(
             case ScoreModelGrader() | LabelModelGrader():
                 found.append(_asked("judge", leaf.model, used.burst, rollouts, rollouts.total))
             case RulerGrader():
-                found.append(_asked("judge", leaf.model, used.batch_size, rollouts, groups))
+                found.append(_asked("judge", leaf.model, used.burst // used.group_size, rollouts, groups))
             case _:
                 pass
     return found

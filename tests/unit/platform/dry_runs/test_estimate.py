@@ -87,3 +87,10 @@ def test_assumed_calls_are_shared_by_the_tools_and_within_what_a_rollout_may_mak
     assert [one.calls_per_rollout for one in to_estimate(order(EXACT, tools=tools), rows, {}).endpoints] == [1.5, 1.5]
     scant = to_estimate(order(EXACT, tools=tools, max_episode_steps=1), rows, {})
     assert [one.calls_per_rollout for one in scant.endpoints] == [0.5, 0.5]
+
+
+def test_a_ranking_of_the_steps_under_way_at_once_is_as_many_calls_at_once() -> None:
+    ruler = order({"type": "ruler", "model": "judge"}, hyperparameters={"batch_size": 4, "max_staleness": 2})
+    told = to_estimate(ruler, {"training_file": 8}, {})
+    assert (told.hyperparameters.burst, told.hyperparameters.group_size) == (96, 8)
+    assert [one.burst for one in told.endpoints] == [12]
