@@ -32,15 +32,16 @@ def probe_timeout_s() -> float:
 
 @asynccontextmanager
 async def served_api(
-    database_url: str, folder: Path, base_model: Path, probe_timeout_s: float = 20.0
+    database_url: str, folder: Path, base_model: Path, probe_timeout_s: float = 20.0, **set_too: Any
 ) -> AsyncGenerator[Api]:
-    """The API over that database, served by uvicorn; what it keeps itself lies in `folder`."""
+    """The API over that database, served by uvicorn; what it keeps itself lies in `folder`. `set_too`: settings."""
     settings = Settings.model_validate(
         {
             "home": folder / "home",
             "DATABASE_URL": database_url,
             "base_models": {"tiny": str(base_model), "lab/tiny": str(base_model), "lost": str(folder / "nowhere")},
             "probe_timeout_s": probe_timeout_s,
+            **set_too,
         }
     )
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:

@@ -1,17 +1,19 @@
 """What an order comes to, told before there is a job."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
 import psycopg
 import pytest
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, BadRequestError
 from psycopg.types.json import Jsonb
 
 from rft.platform.rehearsals.repository import NewRehearsal, RehearsalRepository
 from rft.rollouts.rehearsal_report import RehearsalPlan
 from rft.testing.loopback import LoopbackEndpoint
+from tests.integration.api.conftest import client_of, served_api
 from tests.shared.rehearsal_reports import endpoint, report
 from tests.shared.running_api import EXACT, ROW, Api, changed, upload
 
@@ -111,6 +113,41 @@ async def test_what_a_job_would_be_refused_for_is_told_at_its_field(
 ) -> None:
     refused = await estimated(api, changed(whole_order, fields), 400)
     assert refused["error"]["param"] == param
+
+
+_WORKERS = {
+    "engine": "vllm",
+    "vllm_servers": ["http://gpu-1:8000"],
+    "rollout_workers": "celery",
+    "tool_gateway_url": "http://127.0.0.1:8300",
+    "grader_gateway_url": "http://127.0.0.1:8301",
+}
+
+
+@pytest.mark.parametrize(
+    ("set_too", "hyperparameters", "code"),
+    [
+        ({"engine": "vllm", "devices": "train=0 vllm=0"}, {"max_staleness": 2}, "devices_not_usable"),
+        ({"devices": "train=0 vllm=1"}, {}, "devices_not_usable"),
+        ({"rollout_workers": "celery"}, {}, "rollout_workers_not_usable"),
+        (_WORKERS, {"policy_pin": "turn"}, "rollout_workers_not_usable"),
+    ],
+)
+async def test_what_the_installation_cannot_run_is_refused_as_a_job_is(
+    migrated_url: str,
+    tmp_path: Path,
+    base_model: Path,
+    order: dict[str, Any],
+    set_too: dict[str, Any],
+    hyperparameters: dict[str, Any],
+    code: str,
+) -> None:
+    wanted = with_reinforcement(order, hyperparameters=hyperparameters)
+    async with served_api(migrated_url, tmp_path / "so", base_model, **set_too) as api, client_of(api) as client:
+        with pytest.raises(BadRequestError) as refused:
+            await client.fine_tuning.jobs.create(**wanted)
+        assert (await estimated(api, wanted, 400))["error"] == refused.value.body
+        assert refused.value.code == code
 
 
 async def test_files_that_a_job_would_fail_for_are_told(

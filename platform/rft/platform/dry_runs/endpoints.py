@@ -39,7 +39,8 @@ async def validate_grader(
 @router.post("/jobs/estimate")
 async def estimate_job(services: AppServices, order: JobOrder) -> EstimateObject:
     """Ours: what an order comes to: steps, rollouts, what each endpoint has to bear. Checked as a job's, and refused as
-    one; nobody's endpoint is called, and there is no job."""
+    one, but that the model, python sources and addresses are looked at only when a job is created; nobody's endpoint is
+    called, and there is no job."""
     return await estimate.estimate_job(services, order)
 
 

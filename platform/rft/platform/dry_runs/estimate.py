@@ -27,6 +27,7 @@ from rft.platform.jobs.order_checks import (
 from rft.platform.jobs.order_warnings import order_warnings
 from rft.platform.jobs.run_spec import resolved
 from rft.platform.orders.base_models import resolve_base
+from rft.platform.orders.devices import refuse_unusable_devices
 from rft.platform.orders.grader_schemas import (
     EndpointGrader,
     Grader,
@@ -36,6 +37,7 @@ from rft.platform.orders.grader_schemas import (
 )
 from rft.platform.orders.grader_specification import leaves, refuse_without_judge
 from rft.platform.orders.redaction import redacted_method
+from rft.platform.orders.rollout_workers import refuse_unusable_workers
 from rft.platform.orders.schemas import JobCreate, JobOrder
 from rft.platform.registry.resolution import resolve_order
 from rft.platform.rehearsals.auto_staleness import auto_staleness
@@ -46,7 +48,10 @@ _UNNAMED = "grader"
 
 
 async def estimate_job(services: Services, wanted: JobOrder) -> EstimateObject:
-    """Steps, rollouts, and what each endpoint has to bear. Raises BadRequest as the job's creation does."""
+    """Steps, rollouts, and what each endpoint has to bear.
+
+    Raises BadRequest as the job's creation does, which also looks into the model, python sources and addresses.
+    """
     resolve_base(wanted.model, services.settings)
     async with reading(services.database) as uow:
         order = await with_test_file(uow, (await resolve_order(uow.connection, services.secret_box, wanted)).order)
@@ -62,6 +67,8 @@ async def estimate_job(services: Services, wanted: JobOrder) -> EstimateObject:
         )
     refuse_misdescribed_tools(files)
     refuse_undescribed_tools(tools, files.values())
+    refuse_unusable_workers(services.settings, order.method.reinforcement.hyperparameters.policy_pin)
+    refuse_unusable_devices(services.settings, order.method.reinforcement.hyperparameters.max_staleness)
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
     told = to_estimate(order, rows, measured, auto_staleness=suiting.max_staleness)
     found = [EstimateWarning(code=f"invalid_{param}", message=why) for param, why in unusable_files(tools, files)]
