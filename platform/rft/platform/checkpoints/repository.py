@@ -1,4 +1,4 @@
-"""Rows of `checkpoints`; runners write them, here they are read."""
+"""Rows of `checkpoints`; runners write them, here they are read and forgotten."""
 
 from datetime import datetime
 from typing import LiteralString
@@ -7,6 +7,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
 
 from rft.core.base import Record
+from rft.platform.store.deleted_cursors import MOVE_CURSOR, is_deleted_cursor
 from rft.platform.store.stored_json import StoredJson
 
 _COLUMNS: LiteralString = "id, job_id, step, created_at, path, metrics, is_kept"
@@ -34,15 +35,21 @@ class CheckpointRepository:
 
     async def page(self, job_id: str, *, after: str | None, limit: int) -> list[CheckpointRow]:
         """Up to `limit` kept checkpoints of a job, newest first."""
-        return await self._fetch(_PAGE, {"job_id": job_id, "after": after, "limit": limit})
+        place = {"job_id": job_id, "after": after, "list": _list_of(job_id)}
+        return await self._fetch(_PAGE, {**place, "limit": limit})
 
-    async def exists(self, job_id: str, checkpoint_id: str) -> bool:
-        """Whether this job has such a checkpoint, kept or not."""
+    async def has_place(self, job_id: str, checkpoint_id: str) -> bool:
+        """Whether a page can begin after this checkpoint of the job: kept, not kept, or gone since its run stepped
+        back."""
         rows = await self._fetch(
             "select " + _COLUMNS + " from checkpoints where job_id = %(job_id)s and id = %(id)s",
             {"job_id": job_id, "id": checkpoint_id},
         )
-        return bool(rows)
+        return bool(rows) or await is_deleted_cursor(self._connection, _list_of(job_id), checkpoint_id)
+
+    async def forget_after(self, job_id: str, step: int) -> None:
+        """The checkpoints of later steps count no more: the job's run goes on from `step`."""
+        await self._connection.execute(_FORGET_AFTER, (job_id, step, _list_of(job_id)))
 
     async def kept(self) -> list[CheckpointRow]:
         """Kept checkpoints of all jobs, newest first."""
@@ -87,9 +94,18 @@ class CheckpointRepository:
             return await cursor.fetchall()
 
 
+def _list_of(job_id: str) -> str:
+    return f"checkpoints of {job_id}"
+
+
+_FORGET_AFTER: LiteralString = (
+    "with gone as (delete from checkpoints where job_id = %s and step > %s returning id, created_at, step)"
+    " insert into deleted_cursors (id, list, created_at, seq) select id, %s, created_at, step from gone" + MOVE_CURSOR
+)
 _PAGE: LiteralString = (
     "select " + _COLUMNS + " from checkpoints where job_id = %(job_id)s and is_kept"
     " and (%(after)s::text is null"
-    " or step < (select step from checkpoints where id = %(after)s and job_id = %(job_id)s))"
+    " or step < coalesce((select step from checkpoints where id = %(after)s and job_id = %(job_id)s),"
+    " (select seq from deleted_cursors where id = %(after)s and list = %(list)s)))"
     " order by step desc limit %(limit)s"
 )

@@ -16,7 +16,7 @@ async def list_checkpoints(
     """One page of a job's kept checkpoints, newest first."""
     job = await find_job(uow, job_id)
     checkpoints = CheckpointRepository(uow.connection)
-    if after is not None and not await checkpoints.exists(job_id, after):
+    if after is not None and not await checkpoints.has_place(job_id, after):
         raise unknown_cursor(after)
     rows = await checkpoints.page(job_id, after=after, limit=limit + 1)
     return to_page([_to_checkpoint_object(row, job, settings) for row in rows], limit=limit)

@@ -10,6 +10,8 @@ from psycopg.rows import TupleRow, dict_row
 
 from rft.core.base import JsonObject, Record
 from rft.core.events import StepDone
+from rft.platform.lifecycle.events import events_list
+from rft.platform.store.deleted_cursors import is_deleted_cursor
 from rft.platform.store.stored_json import StoredJson
 
 EventType: TypeAlias = Literal["message", "metrics"]
@@ -21,7 +23,8 @@ _EVENT: LiteralString = (
 """An `EventObject`, field by field."""
 _PAGE: LiteralString = (
     "select " + _EVENT + " from job_events where job_id = %(job_id)s and (%(after)s::text is null"
-    " or seq < (select seq from job_events where id = %(after)s and job_id = %(job_id)s))"
+    " or seq < coalesce((select seq from job_events where id = %(after)s and job_id = %(job_id)s),"
+    " (select seq from deleted_cursors where id = %(after)s and list = %(list)s)))"
 )
 _AFTER: LiteralString = (
     "select e.id, e.seq, e.job_id, e.created_at, e.level, e.type, e.message, e.data, s.record"
@@ -78,7 +81,8 @@ class EventRepository:
         wanted = ("" if type_ is None else _OF_TYPE[type_]) + (_OF_CODES if codes else "")
         query = _PAGE + wanted + _NEWEST
         async with self._connection.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(query, {"job_id": job_id, "after": after, "limit": limit, "codes": list(codes)})
+            place = {"job_id": job_id, "after": after, "list": events_list(job_id)}
+            await cursor.execute(query, {**place, "limit": limit, "codes": list(codes)})
             return await cursor.fetchall()
 
     async def history(self, job_id: str) -> History | None:
@@ -114,9 +118,11 @@ class EventRepository:
         assert row is not None, "an aggregate has a row"
         return row[0]
 
-    async def exists(self, job_id: str, event_id: str) -> bool:
-        """Whether this job has such an event."""
+    async def has_place(self, job_id: str, event_id: str) -> bool:
+        """Whether a page can begin after this event of the job, which may be gone since its run stepped back."""
         cursor = await self._connection.execute(
             "select 1 from job_events where job_id = %s and id = %s", (job_id, event_id)
         )
-        return await cursor.fetchone() is not None
+        if await cursor.fetchone() is not None:
+            return True
+        return await is_deleted_cursor(self._connection, events_list(job_id), event_id)

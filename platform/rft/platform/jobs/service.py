@@ -97,7 +97,7 @@ async def list_events(
 ) -> bytes:
     """One page of the events of a job that exists, newest first, as JSON. Raises BadRequest."""
     events = EventRepository(uow.connection)
-    if after is not None and not await events.exists(job_id, after):
+    if after is not None and not await events.has_place(job_id, after):
         raise unknown_cursor(after)
     return page_document(await events.page(job_id, type_, codes, after=after, limit=limit + 1), limit=limit)
 

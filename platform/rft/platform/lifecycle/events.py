@@ -9,6 +9,7 @@ from psycopg.rows import TupleRow
 
 from rft.core.base import JsonObject
 from rft.core.ids import digest, public_id
+from rft.platform.store.deleted_cursors import MOVE_CURSOR
 from rft.platform.store.storable import storable_json, storable_text
 
 
@@ -64,8 +65,13 @@ def event_id(job_id: str, key: str) -> str:
 
 
 async def forget_metrics_events(connection: AsyncConnection[TupleRow], job_id: str, *, after_step: int) -> None:
-    """The metrics events of later steps."""
-    await connection.execute(_FORGET_METRICS, (job_id, after_step))
+    """The metrics events of later steps. Their places stay known, to whoever pages through the job's events."""
+    await connection.execute(_FORGET_METRICS, (job_id, after_step, events_list(job_id)))
+
+
+def events_list(job_id: str) -> str:
+    """What `deleted_cursors` calls the list of the job's events."""
+    return f"events of {job_id}"
 
 
 async def metrics_data(connection: AsyncConnection[TupleRow], job_id: str) -> list[JsonObject]:
@@ -95,5 +101,9 @@ _ADD_METRICS: LiteralString = (
     " on conflict (job_id, step) where type = 'metrics' do update"
     " set message = excluded.message, data = excluded.data, created_at = excluded.created_at"
 )
-_FORGET_METRICS: LiteralString = "delete from job_events where job_id = %s and type = 'metrics' and step > %s"
+_FORGET_METRICS: LiteralString = (
+    "with gone as ("
+    "delete from job_events where job_id = %s and type = 'metrics' and step > %s returning id, created_at, seq)"
+    " insert into deleted_cursors (id, list, created_at, seq) select id, %s, created_at, seq from gone" + MOVE_CURSOR
+)
 _METRICS_DATA: LiteralString = "select data from job_events where job_id = %s and type = 'metrics' order by step"

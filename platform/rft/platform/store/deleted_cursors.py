@@ -1,12 +1,19 @@
 """Rows of `deleted_cursors`: where deleted objects stood in their lists, for those who delete page by page."""
 
 from datetime import timedelta
+from typing import LiteralString
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 REMEMBERED_FOR = timedelta(days=1)
 """Pages of a list are fetched at shorter intervals than this."""
+
+MOVE_CURSOR: LiteralString = (
+    " on conflict (id) do update set created_at = excluded.created_at, seq = excluded.seq,"
+    " deleted_at = excluded.deleted_at"
+)
+"""Ends an insert of objects that come back under the same id, and may be deleted once more."""
 
 
 async def is_deleted_cursor(connection: AsyncConnection[TupleRow], list_: str, id_: str) -> bool:

@@ -10,6 +10,7 @@ from psycopg.rows import TupleRow
 from rft.core.events import StepDone
 from rft.core.ids import digest, public_id
 from rft.core.rollout import Split
+from rft.platform.checkpoints.repository import CheckpointRepository
 from rft.platform.store.storable import storable_text
 from rft.platform.worker.metrics_event import flat_metrics
 
@@ -23,7 +24,7 @@ async def forget_after(
     """
     await connection.execute("delete from steps where job_id = %s and step > %s", (job_id, step))
     await connection.execute(_FORGET_CALLS, (job_id, step, list(kept)))
-    await connection.execute("delete from checkpoints where job_id = %s and step > %s", (job_id, step))
+    await CheckpointRepository(connection).forget_after(job_id, step)
 
 
 async def forget_round(
