@@ -10,6 +10,8 @@ class Checkpoint(Record):
     path: str
     """Directory of the adapter, relative to the run directory."""
     train_reward: float | None
+    """Mean reward of the training rollouts that this policy sampled, those of a later step; None while there are none,
+    and of the untrained policy."""
     valid_reward: float | None
     """None when the step was not evaluated."""
     graded_share: float = 1.0

@@ -80,6 +80,17 @@ def test_without_a_test_file_the_validation_rows_get_seeds_that_chose_nothing(
     assert {one.policy_version for one in again} == {1}
 
 
+def test_without_validation_the_policy_that_sampled_the_best_rollouts_is_chosen(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    """It is the one before the update that they led to, which nothing tells of yet."""
+    rising(customer)
+    run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=3, valid_rows=0)
+    assert run(run_dir, RunSecrets()) == RunEnded(outcome="succeeded", best_step=2)
+    kept = [event.checkpoint.kept_steps for event in told(run_dir) if isinstance(event, StepDone)]
+    assert kept == [(0,), (1, 0), (1, 2, 0), (2, 1, 3)]
+
+
 def is_over(run_dir: Path) -> bool:
     """Whether the last step is done."""
     path = run_dir / layout.EVENTS

@@ -1,35 +1,102 @@
 """The three best and the newest stay; what a crash left half done goes."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from rft.core.checkpoint import Checkpoint
+import pytest
+
 from rft.core.events import EventLine, StepDone
-from rft.core.step_record import CheckpointInfo, Timing
+from rft.core.step_record import CheckpointInfo, RolloutStats, Timing
 from rft.rollouts.stats import rollout_stats
 from rft.run_directory import layout
-from rft.trainer.checkpoints import Checkpoints, StepRecord, as_ranked
+from rft.trainer.checkpoints import Checkpoints, Sampled, StepRecord, as_ranked, sampled_by
 from rft.trainer.events import EventWriter
 from rft.trainer.run_health import RunHealth
 from rft.trainer.steps import take_over
 from tests.shared.by_hand import group_of, trace_of
 
 
-def record(checkpoints: Checkpoints, step: int, valid: float | None) -> StepRecord:
+def record(
+    checkpoints: Checkpoints, step: int, valid: float | None, *, sampled: Sampled | None = None, max_staleness: int = 0
+) -> StepRecord:
     """A step whose directory holds one adapter file."""
     folder = checkpoints.path_of(step)
     folder.mkdir()
     (folder / "adapter_model.safetensors").write_text(str(step))
-    stats = None if valid is None else rollout_stats([group_of([trace_of([1], ("sampled", [2]))], [valid])])
-    kept = checkpoints.kept_with(
-        Checkpoint(step=step, path=layout.checkpoint_dir(step), train_reward=0.5, valid_reward=valid)
-    )
+    rewards = checkpoints.policy_rewards_with(sampled)
+    kept = checkpoints.kept_with(as_ranked(step, graded(valid)), rewards, max_staleness=max_staleness)
     done = StepDone(
-        step=step, total_steps=9, epoch=0, train=None, valid=stats, optimization=None,
+        step=step, total_steps=9, epoch=0, train=graded(None if sampled is None else sampled.reward),
+        valid=graded(valid), optimization=None,
         timing=Timing(sampling_s=0, tools_s=0, grading_s=0, training_s=0, eval_s=0, full_step_s=0),
         checkpoint=CheckpointInfo(path=layout.checkpoint_dir(step), kept_steps=kept),
     )  # fmt: skip
-    return StepRecord(step_done=done, health=RunHealth(without_signal=step))
+    return StepRecord(step_done=done, health=RunHealth(without_signal=step), policy_rewards=rewards)
+
+
+def graded(reward: float | None) -> RolloutStats | None:
+    """Of one rollout."""
+    return None if reward is None else rollout_stats([group_of([trace_of([1], ("sampled", [2]))], [reward])])
+
+
+def trained(folder: Path, rewards: Sequence[float | None], *, max_staleness: int = 0, since: int = 0) -> Checkpoints:
+    """A run without validation whose steps from `since` on, after the untrained policy, had these training rewards."""
+    checkpoints = Checkpoints(folder)
+    if not since:
+        checkpoints.complete(record(checkpoints, 0, None))
+    for step, reward in enumerate(rewards, start=since + 1):
+        sampled = Sampled(max(0, step - 1 - max_staleness), reward)
+        checkpoints.complete(record(checkpoints, step, None, sampled=sampled, max_staleness=max_staleness))
+        checkpoints.prune()
+    return checkpoints
+
+
+def test_without_validation_a_checkpoint_is_ranked_by_what_its_own_policy_sampled(tmp_path: Path) -> None:
+    checkpoints = trained(tmp_path, [0.1, 0.2, 0.9, 0.3, 0.4])
+    assert checkpoints.best_step == 2, "whose policy sampled the rollouts of step 3"
+    assert checkpoints.latest is not None
+    assert checkpoints.latest.step_done.checkpoint.kept_steps == (2, 4, 3, 5)
+    assert Checkpoints(tmp_path).best_step == 2, "also for another process"
+
+
+@pytest.mark.parametrize(("rewards", "best"), [([], 0), ([0.9], 1), ([0.9, 0.1], 1), ([0.9, None], 2)])
+def test_a_trained_policy_goes_before_the_untrained_one_and_a_known_one_before_the_newest(
+    tmp_path: Path, rewards: Sequence[float | None], best: int
+) -> None:
+    assert trained(tmp_path, rewards).best_step == best
+
+
+def test_a_checkpoint_stays_until_the_rollouts_of_its_policy_are_trained_on(tmp_path: Path) -> None:
+    """With staleness those are steps away, and by then the checkpoint may turn out to be the best."""
+    checkpoints = trained(tmp_path, [0.5, 0.5, 0.5, 0.7, 0.6, 0.8, 0.2, 0.9], max_staleness=2)
+    assert checkpoints.best_step == 5, "whose policy sampled the rollouts of step 8"
+    assert checkpoints.latest is not None
+    assert checkpoints.latest.step_done.checkpoint.kept_steps == (5, 3, 1, 6, 7, 8)
+
+
+def test_checkpoints_of_older_versions_keep_what_they_were_ranked_by(tmp_path: Path) -> None:
+    trained(tmp_path, [0.1, 0.2, 0.9])
+    for path in tmp_path.glob("checkpoints/*/step.json"):
+        older = json.loads(path.read_bytes())
+        del older["policy_rewards"]
+        path.write_text(json.dumps(older))
+    assert Checkpoints(tmp_path).best_step == 3, "whose step was rewarded most"
+    checkpoints = trained(tmp_path, [0.15, 0.1], since=3)
+    assert checkpoints.latest is not None
+    assert checkpoints.latest.step_done.checkpoint.kept_steps[:2] == (2, 3), "the last of them by what it sampled"
+
+
+def test_a_version_is_that_of_most_rollouts_that_were_graded() -> None:
+    trace = trace_of([1], ("sampled", [2]))
+    old, new = group_of([trace] * 3, [1.0, 0.0, 0.0]), group_of([trace] * 4, [1.0, 1.0, None, None])
+    rollouts = [
+        replace(one, policy_version=version) for version, group in ((4, old), (5, new)) for one in group.rollouts
+    ]
+    stats = rollout_stats([old, new])
+    assert sampled_by(rollouts, stats) == Sampled(4, stats.reward)
+    assert sampled_by([one for one in rollouts if one.reward is None], stats) is None
 
 
 def on_disk(checkpoints: Checkpoints) -> set[int]:
@@ -94,21 +161,21 @@ def test_rollouts_that_a_hold_made_good_are_not_held_against_a_step() -> None:
     made_good = group_of([trace] * 2, [0.5, 1.0])
     lost = group_of([trace] * 2, [0.5, None])
     failed = [rollout for rollout in lost.rollouts if rollout.reward is None]
-    assert as_ranked(1, None, rollout_stats([made_good], failed * 6)).graded_share == 1.0
-    assert as_ranked(1, None, rollout_stats([lost], failed * 6)).graded_share == 0.5
+    assert as_ranked(1, rollout_stats([made_good], failed * 6)).graded_share == 1.0
+    assert as_ranked(1, rollout_stats([lost], failed * 6)).graded_share == 0.5
 
 
 def test_a_step_is_ranked_by_the_reward_of_its_rows_and_not_of_the_rollouts_that_are_left() -> None:
     trace = trace_of([1], ("sampled", [2]))
     easy, hard = [group_of([trace] * 4, [1.0] * 4)] * 15, [group_of([trace] * 4, [0.0, None, None, None])] * 5
-    ranked = as_ranked(1, None, rollout_stats([*easy, *hard]))
+    ranked = as_ranked(1, rollout_stats([*easy, *hard]))
     assert (ranked.valid_reward, ranked.is_evidence) == (0.75, True)
 
 
 def test_rewards_without_an_interval_are_ranked_by_their_mean() -> None:
     alone = rollout_stats([group_of([trace_of([1], ("sampled", [2]))] * 2, [3.0, 5.0])])
     assert alone.reward_estimate is None
-    assert as_ranked(1, alone, None).train_reward == 4.0
+    assert as_ranked(1, alone).valid_reward == 4.0
 
 
 def test_a_checkpoint_of_an_older_version_says_watch(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 import os
 import re
 import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import AliasChoices, Field
@@ -11,6 +14,7 @@ from rft.chat.saved_chat import SavedChat
 from rft.core.base import Record
 from rft.core.checkpoint import Checkpoint, best
 from rft.core.events import StepDone
+from rft.core.rollout import Rollout
 from rft.core.step_record import RolloutStats
 from rft.run_directory import layout
 from rft.scratch.disk import require_room
@@ -20,26 +24,45 @@ _RECORD = "step.json"
 _NAME = re.compile(r"checkpoint-(\d+)")
 
 
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What a step's training rollouts say of the policy that sampled them."""
+
+    version: int
+    reward: float | None
+
+
+def sampled_by(rollouts: Sequence[Rollout], stats: RolloutStats) -> Sampled | None:
+    """The version that sampled most of a step's graded rollouts, an older one where two are even; None without any."""
+    versions = Counter(rollout.policy_version for rollout in rollouts if rollout.reward is not None)
+    if not versions:
+        return None
+    return Sampled(max(versions, key=lambda version: (versions[version], -version)), stats.reward)
+
+
 class StepRecord(Record):
     """What a checkpoint remembers of its step beyond the weights: enough to tell of it again and to go on."""
 
     step_done: StepDone
     health: RunHealth = Field(validation_alias=AliasChoices("health", "watch"))
     """`watch` in checkpoints of older versions."""
+    policy_rewards: dict[int, float] | None = None
+    """Training rewards of the policies of the kept checkpoints by step, as known after this step. None in checkpoints
+    of older versions, which are ranked by the reward of their own step until that of their policy is known."""
 
-    @property
-    def checkpoint(self) -> Checkpoint:
-        """As the core ranks it."""
+    def checkpoint(self, policy_rewards: Mapping[int, float]) -> Checkpoint:
+        """As the core ranks it. `policy_rewards`: as the newest record has them."""
         done = self.step_done
-        return as_ranked(done.step, done.train, done.valid)
+        own = done.train.reward if self.policy_rewards is None and done.train is not None else None
+        return as_ranked(done.step, done.valid, train_reward=policy_rewards.get(done.step, own))
 
 
-def as_ranked(step: int, train: RolloutStats | None, valid: RolloutStats | None) -> Checkpoint:
-    """What the core ranks a step's checkpoint by."""
+def as_ranked(step: int, valid: RolloutStats | None, *, train_reward: float | None = None) -> Checkpoint:
+    """What the core ranks a step's checkpoint by. `train_reward`: of what its own policy sampled."""
     return Checkpoint(
         step=step,
         path=layout.checkpoint_dir(step),
-        train_reward=train.reward if train else None,
+        train_reward=train_reward,
         valid_reward=valid.reward if valid else None,
         graded_share=_graded_share(valid) if valid else 1.0,
     )
@@ -81,18 +104,38 @@ class Checkpoints:
     @property
     def best_step(self) -> int | None:
         """The step whose adapter the customer should take."""
-        ranked = best([record.checkpoint for record in self._records.values()])
+        rewards = self.policy_rewards_with(None)
+        ranked = best([record.checkpoint(rewards) for record in self._records.values()])
         return ranked[0].step if ranked else None
+
+    def policy_rewards_with(self, sampled: Sampled | None) -> dict[int, float]:
+        """Training rewards of the checkpoints' policies by step, with those of one more step.
+
+        The untrained policy has none: rows differ from step to step, and easy ones are no reason to give back what
+        was not trained.
+        """
+        rewards = dict((self.latest.policy_rewards if self.latest else None) or {})
+        if sampled is not None and sampled.version > 0 and sampled.reward is not None:
+            rewards[sampled.version] = sampled.reward
+        return {step: reward for step, reward in rewards.items() if step in self._records}
 
     def path_of(self, step: int) -> Path:
         """The directory of a step's checkpoint."""
         return self._run_dir / layout.checkpoint_dir(step)
 
-    def kept_with(self, newest: Checkpoint) -> tuple[int, ...]:
-        """Steps that stay once `newest` is complete: the three best, best first, then the newest for resuming."""
-        others = [record.checkpoint for step, record in self._records.items() if step != newest.step]
-        ranked = [checkpoint.step for checkpoint in best([*others, newest])]
-        return tuple(ranked) if newest.step in ranked else (*ranked, newest.step)
+    def kept_with(
+        self, newest: Checkpoint, policy_rewards: Mapping[int, float], *, max_staleness: int
+    ) -> tuple[int, ...]:
+        """Steps that stay once `newest` is complete: the three best, best first, then the newest for resuming.
+
+        Between them those whose policies sample for steps that are still to be trained, so many steps behind at most:
+        their rewards are not known yet.
+        """
+        records = [record for step, record in self._records.items() if step != newest.step]
+        ranked = best([*(record.checkpoint(policy_rewards) for record in records), newest])
+        oldest = newest.step - max_staleness
+        waiting = sorted(record.step_done.step for record in records if record.step_done.step >= oldest)
+        return tuple(dict.fromkeys([*(checkpoint.step for checkpoint in ranked), *waiting, newest.step]))
 
     def complete(self, record: StepRecord) -> None:
         """The step's directory is a checkpoint from now on: everything in it is on disk before the marker is."""

@@ -15,7 +15,7 @@ from rft.core.events import Notice, StepDone
 from rft.core.step_record import CheckpointInfo, Optimization, RolloutStats, Timing
 from rft.rollouts.executor import StepRollouts
 from rft.rollouts.stats import WallShares, wall_shares
-from rft.trainer.checkpoints import Checkpoints, StepRecord, as_ranked
+from rft.trainer.checkpoints import Checkpoints, Sampled, StepRecord, as_ranked, sampled_by
 from rft.trainer.data import row_order
 from rft.trainer.early_stop import early_stop_notice
 from rft.trainer.events import EventWriter
@@ -35,6 +35,8 @@ class _Measured:
     started_s: float
     epoch: int = 0
     train: RolloutStats | None = None
+    sampled: Sampled | None = None
+    """What its rollouts say of the policy that sampled them."""
     shares: WallShares = field(default_factory=lambda: WallShares(0.0, 0.0, 0.0))
     rollouts_s: float = 0.0
     updated_s: float = 0.0
@@ -93,6 +95,7 @@ class Steps:
         done = self._rounds.train(step, places)
         measured.rollouts_s = context.clock() - measured.started_s
         measured.train = done.stats
+        measured.sampled = sampled_by(done.rollouts, done.stats)
         measured.shares = wall_shares(done.rollouts, measured.rollouts_s)
         is_scaled = context.spec.loss_type != "dr_grpo"
         return training_rows(done.groups, is_scaled=is_scaled) if done.is_trainable else []
@@ -182,8 +185,11 @@ class Steps:
         valid = None if trained.evaluation is None else self._rounds.evaluate(step, trained.evaluation)
         if step == 0:
             self._rounds.measure(0, context.test)
-        checkpoint = as_ranked(step, measured.train, valid)
-        self._judge_course(checkpoint)
+        checkpoint = as_ranked(step, valid)
+        self._judge_course(checkpoint, measured.train)
+        rewards = context.checkpoints.policy_rewards_with(measured.sampled)
+        max_staleness = 0 if context.valid else context.spec.hyperparameters.max_staleness
+        kept = context.checkpoints.kept_with(checkpoint, rewards, max_staleness=max_staleness)
         waited_s = context.clock() - waited_from_s
         record = StepRecord(
             step_done=StepDone(
@@ -201,9 +207,10 @@ class Steps:
                     full_step_s=trained.left_s - measured.started_s + waited_s,
                 ),
                 optimization=trained.optimization,
-                checkpoint=CheckpointInfo(path=checkpoint.path, kept_steps=context.checkpoints.kept_with(checkpoint)),
+                checkpoint=CheckpointInfo(path=checkpoint.path, kept_steps=kept),
             ),
             health=self._rounds.health,
+            policy_rewards=rewards,
         )
         context.events.sync()  # The rollouts the record counts must outlive a power cut if the checkpoint does.
         context.checkpoints.complete(record)
@@ -214,12 +221,12 @@ class Steps:
         if is_beside_next:
             self._rounds.health = self._rounds.health.with_next_step(later)
 
-    def _judge_course(self, checkpoint: Checkpoint) -> None:
+    def _judge_course(self, checkpoint: Checkpoint, train: RolloutStats | None) -> None:
         """Note how the run goes, and end it where the order says so."""
         if not self._context.valid:
             return
         step, rule = checkpoint.step, self._context.spec.early_stop
-        health = self._rounds.health.trained(checkpoint.train_reward)
+        health = self._rounds.health.trained(train.reward if train else None)
         if checkpoint.valid_reward is not None and checkpoint.is_evidence:
             health = health.with_evaluation(step, checkpoint.valid_reward)
             notice = None if rule is None else early_stop_notice(rule, health.evaluated)
