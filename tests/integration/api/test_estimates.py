@@ -172,7 +172,7 @@ async def test_what_its_owner_should_hear_is_told(api: Api, whole_order: dict[st
     order = {**with_reinforcement(whole_order, grader=EXACT, tools=[]), "validation_file": None, "sufix": "mail"}
     told = await estimated(api, order)
     codes = [warning["code"] for warning in told["warnings"]]
-    assert codes == ["unserved_tools", "unknown_fields", "no_validation"], "its rows describe a tool"
-    assert "sufix" in told["warnings"][1]["message"]
+    assert codes == ["unserved_tools", "no_validation", "unknown_fields"], "its rows describe a tool"
+    assert "sufix" in told["warnings"][2]["message"]
     assert told["rollouts"]["validation"] == 0
     assert told["endpoints"] == []

@@ -145,6 +145,7 @@ async def test_events_are_newest_first_and_paged(client: AsyncOpenAI, order: dic
     events = await collect(client.fine_tuning.jobs.list_events(job.id, limit=1))
     assert [event.message for event in events] == [
         "Step 1/10",
+        "Without a validation file nothing tells which checkpoint is the best.",
         f"Validating training file: {job.training_file}",
         "These fields are not known here; they are kept with the job and have no effect:"
         " method.reinforcement.hyperparameters.future_knob, method.reinforcement.tools[1].our_note",
@@ -155,7 +156,7 @@ async def test_events_are_newest_first_and_paged(client: AsyncOpenAI, order: dic
     assert (newest["type"], newest["level"]) == ("metrics", "info")
     assert newest["data"] == {"step": 1, "train_mean_reward": 0.25}
     assert all(event.id.startswith("ftevent-") for event in events)
-    assert len(await collect(client.fine_tuning.jobs.list_events(other.id))) == 3
+    assert len(await collect(client.fine_tuning.jobs.list_events(other.id))) == 4
     with pytest.raises(BadRequestError) as raised:
         await client.fine_tuning.jobs.list_events(other.id, after="ftevent-m")
     assert raised.value.param == "after"

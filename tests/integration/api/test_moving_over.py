@@ -46,8 +46,8 @@ async def test_hyperparameters_in_their_old_place_are_those_of_the_method(
     wanted = {"n_epochs": 3, "compute_multiplier": 1.5, "batch_size": "auto", "eval_samples": 2, "future_knob": 1}
     assert shown["method"]["reinforcement"]["hyperparameters"].items() >= wanted.items()
     assert "hyperparameters" not in shown
-    events = (await jobs.list_events(job.id)).data
-    (told,) = [event.data for event in events if event.level == "warn"]
+    events: list[Any] = (await jobs.list_events(job.id)).data
+    (told,) = [event.data for event in events if event.data and event.data["code"] == "unknown_fields"]
     unknown = "method.reinforcement.hyperparameters.future_knob"
     assert told == {"code": "unknown_fields", "fields": [unknown]}
     async with await psycopg.AsyncConnection.connect(migrated_url) as connection:
@@ -150,8 +150,8 @@ async def test_fields_of_the_reply_cannot_be_ordered(client: AsyncOpenAI, traini
     job: Any = await client.fine_tuning.jobs.create(**order, extra_body=forged)
     assert (job.id == "ftjob-mine", job.status, job.fine_tuned_model) == (False, "validating_files", None)
     assert job.trainingType == "standard"
-    events = (await client.fine_tuning.jobs.list_events(job.id)).data
-    (told,) = [event.data for event in events if event.level == "warn"]
+    events: list[Any] = (await client.fine_tuning.jobs.list_events(job.id)).data
+    (told,) = [event.data for event in events if event.data and event.data["code"] == "unknown_fields"]
     assert told == {"code": "unknown_fields", "fields": sorted(forged)}
 
 

@@ -66,8 +66,8 @@ async def test_unknown_fields_are_echoed_and_named_in_an_event(client: AsyncOpen
     shown: Any = job.to_dict(warnings=False)
     assert (shown["trainingType"], shown["method"]["flavour"]) == ("Standard", {"sweet": True})
     assert shown["method"]["reinforcement"]["grader"]["mood"] == "kind"
-    events = (await client.fine_tuning.jobs.list_events(job.id)).data
-    warning: Any = next(event for event in events if event.level == "warn")
+    events: list[Any] = (await client.fine_tuning.jobs.list_events(job.id)).data
+    (warning,) = [event for event in events if event.data and event.data["code"] == "unknown_fields"]
     assert warning.data == {
         "code": "unknown_fields",
         "fields": [
@@ -87,7 +87,7 @@ async def test_fields_that_have_no_effect_here_are_named_in_an_event(
     reinforcement = order["method"]["reinforcement"]
     del reinforcement["hyperparameters"]["future_knob"], reinforcement["tools"][1]["our_note"]
     reinforcement["hyperparameters"]["reasoning_effort"] = "default"
-    quiet = await client.fine_tuning.jobs.create(**order)
+    quiet = await client.fine_tuning.jobs.create(**order, validation_file=order["training_file"])
     assert [
         event for event in (await client.fine_tuning.jobs.list_events(quiet.id)).data if event.level == "warn"
     ] == []
@@ -108,6 +108,7 @@ async def test_fields_that_have_no_effect_here_are_named_in_an_event(
     told: Any = {event.data["code"]: event.data["fields"] for event in events if event.level == "warn"}  # pyright: ignore[reportIndexIssue, reportUnknownMemberType, reportUnknownVariableType, reportOptionalSubscript]
     within = "method.reinforcement."
     assert told == {
+        "no_validation": ["validation_file"],
         "fields_without_effect": [
             f"{within}early_stop",
             f"{within}grader.graders.code.image_tag",

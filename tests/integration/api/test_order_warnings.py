@@ -118,6 +118,14 @@ async def test_integrations_and_an_empty_suffix_are_taken_with_a_warning(
     assert told["empty_suffix"].message == "The job's suffix is empty and counts as none."
 
 
+async def test_a_job_that_nothing_is_validated_on_is_told_at_once(client: AsyncOpenAI, order: dict[str, Any]) -> None:
+    ((message, data),) = await warnings_of(client, order, "no_validation")
+    assert data == {"code": "no_validation", "fields": ["validation_file"]}
+    assert message == "Without a validation file nothing tells which checkpoint is the best."
+    validated = {**order, "validation_file": order["training_file"]}
+    assert await warnings_of(client, validated, "no_validation") == []
+
+
 async def test_no_integrations_and_no_suffix_are_nothing_to_warn_of(client: AsyncOpenAI, order: dict[str, Any]) -> None:
     job = await client.fine_tuning.jobs.create(**order, integrations=[], suffix="x")
     events: list[Any] = (await client.fine_tuning.jobs.list_events(job.id)).data

@@ -189,6 +189,4 @@ def _told(order: JobCreate, used: ResolvedHyperparameters, evaluated_rows: int) 
             f"An evaluation starts {used.evaluation_burst(evaluated_rows):,} rollouts at once, more than training."
         )
         told.append(("evaluation_burst", message))
-    if order.validation_file is None:
-        told.append(("no_validation", "Without a validation file nothing tells which checkpoint is the best."))
     return told

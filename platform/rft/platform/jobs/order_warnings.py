@@ -32,8 +32,14 @@ class OrderWarning:
 
 
 def order_warnings(order: JobCreate, doubtful: Sequence[Doubtful]) -> list[OrderWarning]:
-    """About its endpoints, each address once, about what its model can call and its grader sees, what is not done."""
-    return [*endpoint_warnings(doubtful), *_about_starter(order), *_about_grader(order), *_about_fields(order)]
+    """About its endpoints, each address once, what its model calls, its grader sees, its files, what is not done."""
+    return [
+        *endpoint_warnings(doubtful),
+        *_about_starter(order),
+        *_about_grader(order),
+        *_about_files(order),
+        *_about_fields(order),
+    ]
 
 
 def model_warnings(model: str, broken: str | None) -> list[OrderWarning]:
@@ -69,6 +75,16 @@ def _about_grader(order: JobCreate) -> Iterator[OrderWarning]:
 
 def _names_output_json(text: str) -> bool:
     return any(each.namespace == "sample" and each.steps[0] == "output_json" for each in variables_of(text))
+
+
+def _about_files(order: JobCreate) -> Iterator[OrderWarning]:
+    """What a job has to choose its checkpoint by."""
+    if order.validation_file is None:
+        yield OrderWarning(
+            "no_validation",
+            "Without a validation file nothing tells which checkpoint is the best.",
+            {"fields": ["validation_file"]},
+        )
 
 
 def _about_fields(order: JobCreate) -> Iterator[OrderWarning]:
