@@ -1,10 +1,11 @@
 """JSON Schemas that customers write for their tools: compiled once, refused in plain words."""
 
 import hashlib
+import importlib
 import json
 import re
 import warnings
-from typing import cast
+from typing import Any, cast
 
 import jsonschema_rs
 from jsonschema import Draft3Validator, Draft202012Validator
@@ -19,6 +20,9 @@ from rft.core.schema_references import UnusableSchema, follow_references
 LONGEST_COMPLAINT = 300
 _REMEMBERED = 4096
 _PATTERN_CHARS = 10_000
+# The standard library's own reader of patterns; there is no public name for it. Compiling takes seconds for some that
+# have a few hundred characters, and what it makes is used nowhere.
+_PARSER: Any = importlib.import_module("re._parser")
 
 
 class InvalidToolSchema(RftError):
@@ -104,8 +108,8 @@ def _read_patterns(schemas: list[JsonObject]) -> None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                re.compile(pattern)
-        except (re.error, OverflowError) as error:
+                _PARSER.parse(pattern)
+        except (re.error, OverflowError, ValueError) as error:
             raise InvalidToolSchema(f"not a JSON Schema: {pattern[:100]!r} is no pattern ({error})") from error
 
 

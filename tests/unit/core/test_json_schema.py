@@ -1,6 +1,7 @@
 """A tool's schema is judged by itself: no arguments are tried, nothing is fetched, and no few lines take hours."""
 
 import socket
+import time
 
 import pytest
 from pydantic import JsonValue
@@ -88,6 +89,8 @@ PROBLEMS: dict[str, tuple[JsonObject, str]] = {
     "a long list of what are no names": ({"required": [{"a": n} for n in range(100_000)]}, "not a JSON Schema"),
     "a bad pattern": ({"items": {"pattern": "("}}, "not a JSON Schema"),
     "a bad pattern of names": ({"patternProperties": {"[": {}}}, "is no pattern"),
+    "a pattern with a number too long to read": ({"pattern": f"a{{{'9' * 5_000}}}"}, "is no pattern"),
+    "a pattern with too many groups in one another": ({"pattern": "(" * 4_000 + ")" * 4_000}, "nested too deeply"),
     "very long patterns": ({"pattern": "[\u0100-\uffff]" * 10_000}, "characters"),
     "draft 3": ({"$schema": "http://json-schema.org/draft-03/schema#", "extends": {"$ref": "#"}}, "draft 3"),
 }
@@ -100,6 +103,14 @@ def test_a_schema_that_nothing_could_be_held_against_is_refused(name: str) -> No
     assert problem is not None
     assert message in problem
     assert len(problem) < 500
+
+
+def test_a_pattern_is_read_in_linear_time() -> None:
+    # Compiled, each character of each range has its case folded, which takes 12 seconds.
+    pattern = "(?i)[" + "".join(f"{chr(0x100 + n)}-{chr(0xFFFF - n)}" for n in range(2_990)) + "]"
+    began = time.process_time()
+    assert schema_problem({"pattern": pattern}) is None
+    assert time.process_time() - began < 2
 
 
 def test_a_dialect_is_never_fetched() -> None:
