@@ -59,7 +59,7 @@ def compile_schema(parameters: JsonObject) -> Draft202012Validator:
     kind = _kind(parameters)
     try:
         _hold_against_its_dialect(parameters, kind)
-        followed = follow_references(parameters, specification_with(_dialect(kind)))
+        followed = follow_references(parameters, specification_with(dialect_of(kind)))
         for strange in followed.strange:
             _hold_against_its_dialect(strange, kind)
         _read_patterns(followed.schemas)
@@ -79,7 +79,8 @@ def _kind(parameters: JsonObject) -> type[Draft202012Validator]:
     return cast("type[Draft202012Validator]", kind)
 
 
-def _dialect(kind: type[Draft202012Validator]) -> str:
+def dialect_of(kind: type[Draft202012Validator]) -> str:
+    """Its address."""
     return str(cast("dict[str, object]", kind.META_SCHEMA)["$schema"])
 
 
@@ -87,7 +88,7 @@ def _hold_against_its_dialect(schema: JsonObject, kind: type[Draft202012Validato
     """Raises InvalidToolSchema. Read by jsonschema_rs: long lists cost jsonschema the square of their length."""
     try:
         # Told which dialect, it does not ask the network what another one would be.
-        jsonschema_rs.meta.validate({**schema, "$schema": _dialect(kind)})
+        jsonschema_rs.meta.validate({**schema, "$schema": dialect_of(kind)})
     except jsonschema_rs.ValidationError as error:
         where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
         at = f" at ${where}" if where else ""

@@ -13,11 +13,14 @@ from typing import NoReturn
 import jsonschema_rs
 from jsonschema.exceptions import best_match
 from pydantic import JsonValue
+from referencing.jsonschema import specification_with
 
 from rft.core.base import JsonObject
 from rft.core.foreign_json import encodable
-from rft.core.json_schema import LONGEST_COMPLAINT, compile_schema
-from rft.core.patternless import PatternlessValidator, without_patterns
+from rft.core.json_schema import LONGEST_COMPLAINT, compile_schema, dialect_of
+from rft.core.patternless import without_patterns
+from rft.core.python_validator import PythonValidator, python_validator
+from rft.core.schema_references import UnusableSchema, follow_references
 
 _READ_COMPLAINTS = 50
 """Of so many the one that says most is told."""
@@ -40,15 +43,20 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class SchemaFit:
-    """Two readings of one schema: the quick one, and one for schemas and texts that it cannot take."""
+    """Two readings of one schema: the quick one, and one for texts that it cannot take."""
 
     quick: jsonschema_rs.Validator | None
-    slow: PatternlessValidator
+    slow: PythonValidator
 
     @classmethod
     def compiled(cls, schema: JsonObject) -> "SchemaFit":
         """Raises InvalidToolSchema."""
-        return cls(_compile_quick(schema), without_patterns(compile_schema(schema)))
+        kind = type(compile_schema(schema))
+        rest = _without_patterns(schema, dialect_of(kind))
+        quick = _compile_quick(schema)
+        if quick is None:  # Mostly for a pattern that only Python reads.
+            quick = _compile_quick({**rest, "$schema": dialect_of(kind)})
+        return cls(quick, python_validator(kind, rest))
 
     def misfit(self, value: JsonValue) -> Misfit | None:
         """What is wrong with the value, or None. Raises Unresolvable and RecursionError."""
@@ -57,7 +65,7 @@ class SchemaFit:
                 return self._quick_misfit(self.quick, value)
             except (ValueError, RecursionError):
                 pass  # lone surrogates and very deep structures
-        error = best_match(self.slow.iter_errors(value))
+        error = best_match(islice(self.slow.iter_errors(value), _READ_COMPLAINTS))
         return None if error is None else _misfit(error.message, error.absolute_path)
 
     @staticmethod
@@ -81,6 +89,16 @@ def _compile_quick(schema: JsonObject) -> jsonschema_rs.Validator | None:
         return jsonschema_rs.validator_for(schema, retriever=_refuse_remote, pattern_options=_PATTERNS)
     except ValueError:
         return None
+
+
+def _without_patterns(schema: JsonObject, dialect: str) -> JsonObject:
+    """Nothing is held against a model by a schema whose references lead into what is left out."""
+    try:
+        rest = without_patterns(schema)
+        follow_references(rest, specification_with(dialect))
+    except (UnusableSchema, RecursionError):
+        return {}
+    return rest
 
 
 def _refuse_remote(uri: str) -> NoReturn:

@@ -175,7 +175,7 @@ def test_a_schema_that_the_quick_reading_cannot_take_is_read_without_its_pattern
     tool, checker = ToolSchema(name="t", parameters=parameters), ArgumentChecker()
     slow = "a" * 60 + "!"
     assert checker.problem(tool, json.dumps({"n": 1, slow: slow, name: slow, "b": slow})) is None
-    assert "'n' is a required property" in (checker.problem(tool, json.dumps({"b": slow})) or "")
+    assert '"n" is a required property' in (checker.problem(tool, json.dumps({"b": slow})) or "")
     assert "argument n does not fit" in (checker.problem(tool, json.dumps({"n": "x", "b": slow})) or "")
 
 

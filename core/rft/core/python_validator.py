@@ -1,0 +1,82 @@
+"""jsonschema's own validator, which takes every text, in linear time where it would need the square."""
+
+import json
+from collections.abc import Iterator
+from functools import cache, cached_property
+from typing import Any, Protocol, cast
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+from pydantic import JsonValue
+from referencing import Registry
+
+from rft.core.base import JsonObject
+
+
+class PythonValidator(Protocol):
+    """What of a validator is used."""
+
+    def iter_errors(self, instance: object) -> Iterator[ValidationError]:
+        """Everything that is wrong. Raises RecursionError."""
+        ...
+
+
+def python_validator(kind: type[Draft202012Validator], schema: JsonObject) -> PythonValidator:
+    """A validator of a schema that names no dialect, nor does any part of it. Raises RecursionError."""
+    return _linear(kind)(_with_choices(schema), registry=Registry())
+
+
+class _Choices(list[JsonValue]):
+    """The values of an `enum`, to be found at once."""
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        return frozenset(map(_key, self))
+
+
+@cache
+def _linear(kind: type[Draft202012Validator]) -> Any:
+    """jsonschema's types say nothing about the classes it makes."""
+    return extend(kind, {"uniqueItems": _unique_items, "enum": _enum})
+
+
+def _unique_items(
+    validator: Any, is_wanted: JsonValue, instance: JsonValue, schema: JsonObject
+) -> Iterator[ValidationError]:
+    del validator, schema
+    if is_wanted and isinstance(instance, list) and len(set(map(_key, instance))) < len(instance):
+        yield ValidationError(f"{instance!r} has non-unique elements")
+
+
+def _enum(validator: Any, choices: JsonValue, instance: JsonValue, schema: JsonObject) -> Iterator[ValidationError]:
+    del validator, schema
+    if isinstance(choices, _Choices) and _key(instance) not in choices.keys:
+        yield ValidationError(f"{instance!r} is not one of {choices!r}")
+
+
+def _key(value: JsonValue) -> str:
+    """The same for values that JSON Schema calls equal. A text: numbers' own hashes are easily made to collide."""
+    return json.dumps(_with_whole_numbers(value), sort_keys=True)
+
+
+def _with_whole_numbers(value: JsonValue) -> JsonValue:
+    """1.0 is 1."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_with_whole_numbers(part) for part in value]
+    if isinstance(value, dict):
+        return {key: _with_whole_numbers(part) for key, part in value.items()}
+    return value
+
+
+def _with_choices(schema: JsonValue) -> Any:
+    if isinstance(schema, list):
+        return [_with_choices(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _Choices(part) if key == "enum" and isinstance(part, list) else _with_choices(part)
+        for key, part in cast(JsonObject, schema).items()
+    }
