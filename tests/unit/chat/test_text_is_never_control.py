@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from rft.chat.control_tokens import ControlToken, ControlTokens
 from rft.chat.hermes import HermesChatFormat
 from rft.chat.tokenizer import Tokenizer
 from rft.core.base import JsonObject
@@ -193,6 +194,18 @@ def test_harmless_conversations_keep_the_ids_that_the_tokenizer_itself_gives_the
     )
     assert ids == model.whole.encode(str(whole), add_special_tokens=False)
     assert model.tokenizer.encode_text(text) == model.whole.encode(text, add_special_tokens=False)
+
+
+def test_a_text_of_all_characters_of_private_use_is_text() -> None:
+    text = "".join(map(chr, range(0xF0000, 0x10FFFE))) + "<m>"
+    encoded = ControlTokens([ControlToken("<m>", 1)]).encode(
+        [{"role": "tool", "content": text}],
+        [],
+        render=lambda messages, tools: f"<m>{messages[0]['content']}<m>",
+        encode=lambda text: [0],
+        encode_text=lambda read: [2] if read == text else [3],
+    )
+    assert encoded == [1, 2, 1]
 
 
 def test_an_attack_in_one_message_leaves_the_ids_of_all_others_as_they_were(model: Model) -> None:

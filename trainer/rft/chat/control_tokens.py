@@ -10,14 +10,16 @@ control tokens, and all that stands between them is encoded as text.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import cast
 
 from pydantic import JsonValue
 
+from rft.chat.errors import ChatTemplateError
 from rft.core.base import JsonObject
 
-_MARKS = range(0xF0000, 0x10FFFE)
-"""Private use: no text has a meaning there."""
+_MARKS = (range(0xF0000, 0x10FFFE), range(0x40000, 0xE0000))
+"""Private use, where no text has a meaning, and what nothing was ever assigned to."""
 _JSON_ESCAPED = frozenset('"\\')
 _WITH_FOREIGN_NAMES = frozenset({"arguments", "parameters"})
 """Below these, the names in an object are foreign text as well."""
@@ -115,11 +117,16 @@ class ControlTokens:
         ]
 
     def _marks(self, text: str) -> "_Marks":
-        """Marks that do not occur in the text, nor in anything it was made of."""
-        taken = {ord(character) for character in text if ord(character) >= _MARKS.start}
-        free = iter(mark for mark in _MARKS if mark not in taken)
-        others = {ord(character): next(free) for character in self._others}
-        return _Marks(others, others | {ord(letter): next(free) for letter in self._letters}, self._cores)
+        """Marks that do not occur in the text, nor in anything it was made of. Raises ChatTemplateError."""
+        taken, marked = set(text), [*self._others, *self._letters]
+        free = list(islice((mark for mark in chain(*_MARKS) if chr(mark) not in taken), len(marked)))
+        if len(free) < len(marked):
+            raise ChatTemplateError(
+                "a conversation holds almost all characters there are: none is left to mark it with"
+            )
+        marks = {ord(character): mark for character, mark in zip(marked, free, strict=True)}
+        others = {ord(character): marks[ord(character)] for character in self._others}
+        return _Marks(others, marks, self._cores)
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
         return [found.span() for found in self._pattern.finditer(text)]
