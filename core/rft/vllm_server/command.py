@@ -10,6 +10,8 @@ _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 _ADAPTERS_AT_ONCE = 4
 """One more than are ever sampled from at once, and one that is on its way."""
 _ADAPTERS_KNOWN = 8
+_MIDDLEWARE = Path(__file__).parent / "middleware"
+"""All of ours that its interpreter finds."""
 _NOT_FOR_IT = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
 
 
@@ -55,6 +57,9 @@ def server_command(python: Path, options: ServerOptions) -> list[str]:
         "--max-cpu-loras": max(_ADAPTERS_KNOWN, 2 * options.policy_versions),
         "--max-lora-rank": held_rank(options.lora_rank),
         "--max-num-seqs": options.requests_at_once,
+        # vLLM's own key guards few of its paths, and lets pages of any origin in.
+        "--middleware": "rft_server_key.KeyMiddleware",
+        "--allowed-origins": "[]",
     }
     if options.max_context_tokens is not None:
         flags["--max-model-len"] = options.max_context_tokens
@@ -76,6 +81,7 @@ def server_environment(options: ServerOptions, *, api_key: str | None, inherited
     """What it sees: the key travels here, where a list of processes does not show it."""
     kept = {name: value for name, value in inherited.items() if name not in _NOT_FOR_IT}
     own = {
+        "PYTHONPATH": str(_MIDDLEWARE),
         "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
         "VLLM_NO_USAGE_STATS": "1",
         # Longer than any client keeps an idle connection: what it writes into one that is being closed is lost.

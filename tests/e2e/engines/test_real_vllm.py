@@ -70,11 +70,17 @@ def turn(rollout: str, prompt: list[int], version: int, *, max_tokens: int = 12)
     return SampleRequest(rollout, prompt, max_tokens, (), 3, rollout_id=rollout, policy_version=version)
 
 
+async def told(server: RealServer, method: str, path: str, key: str | None) -> Reply:
+    headers = to_header_list({} if key is None else {"Authorization": f"Bearer {key}"})
+    async with HttpClient() as http:
+        reply = await http.ask(method, server.url + path, b"", headers=headers, timeout_s=60)
+    assert isinstance(reply, Reply)
+    return reply
+
+
 async def metric(server: RealServer, name: str, label: str = "") -> float:
     """Sum of one metric's series, of those alone that carry the label."""
-    async with HttpClient() as http:
-        reply = await http.ask("GET", f"{server.url}/metrics", b"", headers=to_header_list({}), timeout_s=60)
-    assert isinstance(reply, Reply)
+    reply = await told(server, "GET", "/metrics", KEY)
     lines = [line for line in reply.body.decode().splitlines() if line.startswith(f"vllm:{name}{{") and label in line]
     return sum(float(line.split()[-1]) for line in lines)
 
@@ -88,6 +94,22 @@ def customer() -> Iterator[Customer]:
     customer = Customer()
     yield customer
     customer.close()
+
+
+@pytest.mark.parametrize("key", [None, "another"])
+async def test_without_its_key_a_server_tells_nothing_but_its_health(
+    engine: VllmEngine, real_server: RealServer, key: str | None
+) -> None:
+    await engine.sample(ask(random_prompt(1, 8)))  # It is up.
+    calls = [
+        ("POST", "/adapters"), ("DELETE", "/adapters/x"), ("POST", "/v1/load_lora_adapter"), ("POST", "/invocations"),
+        ("POST", "/tokenize"), ("GET", "/metrics"), ("GET", "/metrics/"), ("GET", "/is_sleeping"), ("GET", "/version"),
+        ("GET", "/openapi.json"), ("GET", "/v1/models"), ("OPTIONS", "/v1/models"), ("GET", "//health"),
+    ]  # fmt: skip
+    statuses = {f"{method} {path}": (await told(real_server, method, path, key)).status for method, path in calls}
+    assert statuses == dict.fromkeys(statuses, 401)
+    assert (await told(real_server, "GET", "/health", key)).status == 200
+    assert (await told(real_server, "GET", "/metrics", KEY)).status == 200
 
 
 class TestVllm(EngineContract):

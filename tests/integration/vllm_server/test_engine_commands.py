@@ -67,6 +67,7 @@ def test_a_model_is_served_with_the_flags_that_training_needs_and_a_key_nobody_s
     wanted: dict[str, Any] = {
         "--model": "/models/mine", "--host": "127.0.0.1", "--port": "8001", "--max-lora-rank": "32",
         "--generation-config": "vllm", "--logprobs-mode": "processed_logprobs", "--dtype": "float32",
+        "--middleware": "rft_server_key.KeyMiddleware", "--allowed-origins": "[]",
         "--enable-lora": None, "--enforce-eager": None, "--no-enable-chunked-prefill": None,
     }  # fmt: skip
     assert flags_of(command).items() >= wanted.items()
@@ -76,8 +77,9 @@ def test_a_model_is_served_with_the_flags_that_training_needs_and_a_key_nobody_s
     assert environment["VLLM_CPU_KVCACHE_SPACE"] == "3"
 
 
-def test_nothing_is_opened_to_others_without_a_key(vllm: Path, tmp_path: Path) -> None:
-    done = rft("serve", "m", "--host", "0.0.0.0", "--home", str(tmp_path), RFT_VLLM_PYTHON=str(vllm))
+@pytest.mark.parametrize("key", [{}, {"RFT_VLLM_API_KEY": ""}])
+def test_nothing_is_opened_to_others_without_a_key(vllm: Path, tmp_path: Path, key: dict[str, str]) -> None:
+    done = rft("serve", "m", "--host", "0.0.0.0", "--home", str(tmp_path), RFT_VLLM_PYTHON=str(vllm), **key)
     assert done.returncode == 1
     assert "set RFT_VLLM_API_KEY first" in done.stderr
 

@@ -45,7 +45,7 @@ def serve_model(
     from rft.vllm_server.command import ServerOptions, server_command, server_environment
     from rft.vllm_server.environment import is_for_cpu
 
-    if host not in _LOOPBACK and settings.vllm_api_key is None:
+    if host not in _LOOPBACK and not settings.vllm_api_key:
         raise CannotDo(f"whoever reaches {host} could load adapters from this machine: set RFT_VLLM_API_KEY first")
     python = _python(settings)
     options = ServerOptions(
