@@ -16,6 +16,8 @@ from rft.trainer.run import run
 from tests.e2e.trainer.harness import Customer, Trainer, events, row, write_run
 
 STEPS, TEST_ROWS = 2, 2
+PER_STEP = 8
+"""Rollouts of a step that trains."""
 
 
 def measured_run(run_dir: Path, base_model: Path, customer: Customer, *, has_test_file: bool) -> Path:
@@ -83,12 +85,13 @@ def test_without_a_test_file_the_validation_rows_get_seeds_that_chose_nothing(
 def test_without_validation_the_policy_that_sampled_the_best_rollouts_is_chosen(
     customer: Customer, base_model: Path, tmp_path: Path
 ) -> None:
-    """It is the one before the update that they led to, which nothing tells of yet."""
-    rising(customer)
-    run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=3, valid_rows=0)
+    """Not the one that the update led to, which earned little."""
+    answers = count()
+    customer.score = lambda text: 0.9 if next(answers) // PER_STEP == 2 else 0.1
+    run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=4, valid_rows=0)
     assert run(run_dir, RunSecrets()) == RunEnded(outcome="succeeded", best_step=2)
     kept = [event.checkpoint.kept_steps for event in told(run_dir) if isinstance(event, StepDone)]
-    assert kept == [(0,), (1, 0), (1, 2, 0), (2, 1, 3)]
+    assert kept == [(0,), (1, 0), (2, 1, 0), (3, 2, 1), (2, 3, 1, 4)]
 
 
 def is_over(run_dir: Path) -> bool:

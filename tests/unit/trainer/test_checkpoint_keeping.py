@@ -61,19 +61,29 @@ def test_without_validation_a_checkpoint_is_ranked_by_what_its_own_policy_sample
     assert Checkpoints(tmp_path).best_step == 2, "also for another process"
 
 
-@pytest.mark.parametrize(("rewards", "best"), [([], 0), ([0.9], 1), ([0.9, 0.1], 1), ([0.9, None], 2)])
-def test_a_trained_policy_goes_before_the_untrained_one_and_a_known_one_before_the_newest(
+@pytest.mark.parametrize(("rewards", "best"), [([], 0), ([0.9], 1), ([0.9, 0.1], 2), ([0.9, None], 2)])
+def test_a_trained_policy_goes_before_the_untrained_one_and_the_newest_counts_as_the_one_before_it(
     tmp_path: Path, rewards: Sequence[float | None], best: int
 ) -> None:
     assert trained(tmp_path, rewards).best_step == best
 
 
+def test_the_newest_is_not_credited_with_a_peak_that_is_over(tmp_path: Path) -> None:
+    checkpoints = trained(tmp_path, [0.1, 0.9, 0.8, 0.7, 0.0, 0.0, 0.0, 0.0])
+    assert checkpoints.best_step == 1, "although the checkpoint of the newest reward is gone"
+    assert Checkpoints(tmp_path).best_step == 1
+
+
+def test_a_short_run_with_rollouts_far_ahead_gives_its_newest_policy(tmp_path: Path) -> None:
+    assert trained(tmp_path, [0.1, 0.1, 0.1, 0.1, 0.1, 0.2], max_staleness=4).best_step == 6
+
+
 def test_a_checkpoint_stays_until_the_rollouts_of_its_policy_are_trained_on(tmp_path: Path) -> None:
     """With staleness those are steps away, and by then the checkpoint may turn out to be the best."""
-    checkpoints = trained(tmp_path, [0.5, 0.5, 0.5, 0.7, 0.6, 0.8, 0.2, 0.9], max_staleness=2)
+    checkpoints = trained(tmp_path, [0.5, 0.5, 0.5, 0.7, 0.6, 0.8, 0.2, 0.9, 0.3], max_staleness=2)
     assert checkpoints.best_step == 5, "whose policy sampled the rollouts of step 8"
     assert checkpoints.latest is not None
-    assert checkpoints.latest.step_done.checkpoint.kept_steps == (5, 3, 1, 6, 7, 8)
+    assert checkpoints.latest.step_done.checkpoint.kept_steps == (5, 3, 1, 7, 8, 9)
 
 
 def test_checkpoints_of_older_versions_keep_what_they_were_ranked_by(tmp_path: Path) -> None:

@@ -68,6 +68,22 @@ def as_ranked(step: int, valid: RolloutStats | None, *, train_reward: float | No
     )
 
 
+def _chosen(checkpoints: Sequence[Checkpoint], policy_rewards: Mapping[int, float]) -> int | None:
+    """The step of the best one; a policy that has sampled nothing yet counts as much as the newest that has.
+
+    Nothing says that it is worse. Only in the choice: among the kept it takes no place of one whose reward is known.
+    """
+    newest = max(policy_rewards, default=None)
+    counted = [
+        checkpoint
+        if newest is None or checkpoint.step <= newest or checkpoint.train_reward is not None
+        else checkpoint.model_copy(update={"train_reward": policy_rewards[newest]})
+        for checkpoint in checkpoints
+    ]
+    ranked = best(counted)
+    return ranked[0].step if ranked else None
+
+
 def _graded_share(valid: RolloutStats) -> float:
     """Of the slots, not of the attempts: what a hold made good for is not held against the step."""
     slots = valid.rollouts - valid.replaced
@@ -105,11 +121,10 @@ class Checkpoints:
     def best_step(self) -> int | None:
         """The step whose adapter the customer should take."""
         rewards = self.policy_rewards_with(None)
-        ranked = best([record.checkpoint(rewards) for record in self._records.values()])
-        return ranked[0].step if ranked else None
+        return _chosen([record.checkpoint(rewards) for record in self._records.values()], rewards)
 
     def policy_rewards_with(self, sampled: Sampled | None) -> dict[int, float]:
-        """Training rewards of the checkpoints' policies by step, with those of one more step.
+        """Training rewards of the checkpoints' policies and of the newest one that has any, with those of one more step.
 
         The untrained policy has none: rows differ from step to step, and easy ones are no reason to give back what
         was not trained.
@@ -117,7 +132,8 @@ class Checkpoints:
         rewards = dict((self.latest.policy_rewards if self.latest else None) or {})
         if sampled is not None and sampled.version > 0 and sampled.reward is not None:
             rewards[sampled.version] = sampled.reward
-        return {step: reward for step, reward in rewards.items() if step in self._records}
+        newest = max(rewards, default=0)
+        return {step: reward for step, reward in rewards.items() if step in self._records or step == newest}
 
     def path_of(self, step: int) -> Path:
         """The directory of a step's checkpoint."""
@@ -132,10 +148,12 @@ class Checkpoints:
         their rewards are not known yet.
         """
         records = [record for step, record in self._records.items() if step != newest.step]
-        ranked = best([*(record.checkpoint(policy_rewards) for record in records), newest])
+        all_of_them = [*(record.checkpoint(policy_rewards) for record in records), newest]
+        known = [checkpoint.step for checkpoint in best(all_of_them)]
         oldest = newest.step - max_staleness
         waiting = sorted(record.step_done.step for record in records if record.step_done.step >= oldest)
-        return tuple(dict.fromkeys([*(checkpoint.step for checkpoint in ranked), *waiting, newest.step]))
+        kept = [_chosen(all_of_them, policy_rewards), *known, *waiting, newest.step]
+        return tuple(dict.fromkeys(step for step in kept if step is not None))
 
     def complete(self, record: StepRecord) -> None:
         """The step's directory is a checkpoint from now on: everything in it is on disk before the marker is."""

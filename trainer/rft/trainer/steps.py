@@ -185,9 +185,9 @@ class Steps:
         valid = None if trained.evaluation is None else self._rounds.evaluate(step, trained.evaluation)
         if step == 0:
             self._rounds.measure(0, context.test)
+        rewards = context.checkpoints.policy_rewards_with(measured.sampled)
         checkpoint = as_ranked(step, valid)
         self._judge_course(checkpoint, measured.train)
-        rewards = context.checkpoints.policy_rewards_with(measured.sampled)
         max_staleness = 0 if context.valid else context.spec.hyperparameters.max_staleness
         kept = context.checkpoints.kept_with(checkpoint, rewards, max_staleness=max_staleness)
         waited_s = context.clock() - waited_from_s
