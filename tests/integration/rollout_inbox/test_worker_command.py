@@ -9,10 +9,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from rft.platform.embedded.valkey import EmbeddedValkey
 from rft.rollouts.celery_executor import CeleryHints
 from rft.rollouts.shards.http_inbox import RunAddress
 from tests.shared.free_port import free_port
 from tests.shared.given_out_run import WorkerProcess
+from tests.shared.refusing_broker import is_refused, refusing_writes
 from tests.shared.waiting import is_gone, until
 
 COMMAND = (sys.executable, "-m", "rft.platform.cli", "worker", "--queue", "rollouts")
@@ -60,6 +62,22 @@ async def test_a_worker_that_waits_for_the_platform_ends_on_sigterm(broker_url: 
         await until(lambda: "the inbox cannot be reached" in worker.said, "a worker that waits")
         assert worker.stop() == 0
         assert "leaving without" not in worker.said
+    finally:
+        hints.close()
+        worker.end()
+
+
+async def test_a_worker_goes_on_after_a_broker_that_refused(
+    valkey: EmbeddedValkey, broker_url: str, tmp_path: Path
+) -> None:
+    worker = WorkerProcess(broker_url, tmp_path / "log")
+    hints = CeleryHints(broker_url, RunAddress(f"http://127.0.0.1:{free_port()}", "ftjob-1", "token-1"))
+    try:
+        await worker.ready()
+        with refusing_writes(valkey):
+            await until(lambda: is_refused(worker.said), "the worker to be refused")
+        await hints.publish(1)
+        await until(lambda: "the inbox cannot be reached" in worker.said, "a worker that takes messages")
     finally:
         hints.close()
         worker.end()

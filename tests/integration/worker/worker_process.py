@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rft.platform.worker.tasks import worker_arguments
@@ -12,13 +13,15 @@ from tests.integration.worker.workbench import Workbench
 
 
 class WorkerProcess:
-    """Started as `rft up` starts it."""
+    """Started as `rft up` starts it, unless `program` stands for Celery's own."""
 
-    def __init__(self, bench: Workbench, broker_url: str, log: Path) -> None:
+    def __init__(
+        self, bench: Workbench, broker_url: str, log: Path, *, program: Sequence[str] = ("-m", "celery")
+    ) -> None:
         self._log = log
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "celery", *worker_arguments(bench.settings)],
+                [sys.executable, *program, *worker_arguments(bench.settings)],
                 env={**os.environ, **_environment(bench), "BROKER_URL": broker_url},
                 stdout=output,
                 stderr=output,

@@ -104,7 +104,8 @@ def _app(broker_url: str) -> Celery:
         broker_transport_options=transport_options(broker_url),
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        broker_channel_error_retry=True,  # A Redis that refuses one command, on a full disk say, is no reason to end.
+        # What Redis refuses (no replicas, no memory, cannot save) counts as an error of the channel, and passes.
+        broker_channel_error_retry=True,
         task_ignore_result=True,
         task_acks_late=False,
         task_publish_retry=False,

@@ -124,7 +124,7 @@ class Checkpoints:
         return _chosen([record.checkpoint(rewards) for record in self._records.values()], rewards)
 
     def policy_rewards_with(self, sampled: Sampled | None) -> dict[int, float]:
-        """Training rewards of the checkpoints' policies and of the newest one that has any, with those of one more step.
+        """Training rewards of the checkpoints' policies by step, and of the newest that has any, with one more step's.
 
         The untrained policy has none: rows differ from step to step, and easy ones are no reason to give back what
         was not trained.

@@ -19,6 +19,9 @@ def configuration(wanted: Settings) -> dict[str, object]:
         "broker_url": wanted.broker_url,
         "broker_transport_options": transport_options(wanted.broker_url),
         "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        # What Redis refuses (no replicas, no memory, cannot save) counts as an error of the channel, and passes.
+        "broker_channel_error_retry": True,
         "task_ignore_result": True,
         "task_acks_late": False,
         "task_publish_retry": False,

@@ -5,6 +5,7 @@ import logging
 import mmap
 from collections.abc import Awaitable, Callable
 
+from celery import bootsteps
 from celery.signals import worker_init, worker_ready, worker_shutting_down
 
 from rft.platform.orders.devices import nvidia_gpus, shared_gpu_warning
@@ -55,6 +56,17 @@ def _warn(**_: object) -> None:  # pyright: ignore[reportUnusedFunction]
 @worker_shutting_down.connect
 def _tell_children(**_: object) -> None:  # pyright: ignore[reportUnusedFunction]
     _is_shutting_down[0] = 1
+
+
+class _TellChildrenOfAnyEnd(bootsteps.StartStopStep):  # pyright: ignore[reportUntypedBaseClass]
+    """An error that ends the worker sends no signal, and the worker waits for its children's tasks all the same."""
+
+    def close(self, parent: object) -> None:
+        """Called before the wait."""
+        _is_shutting_down[0] = 1
+
+
+app.steps["worker"].add(_TellChildrenOfAnyEnd)  # pyright: ignore[reportOptionalSubscript]
 
 
 @app.task(name=VALIDATE_JOB)  # pyright: ignore[reportUntypedFunctionDecorator]
