@@ -45,21 +45,29 @@ class RunningPlatform:
     home: Path
     process: subprocess.Popen[str]
     boot_s: float = 0.0
+    _born: float = field(default_factory=time.monotonic)
     _clients: list[OpenAI] = field(default_factory=list[OpenAI])
 
     @classmethod
     def start(cls, home: Path, extra: Mapping[str, str] | None = None, before: Sequence[str] = ()) -> "RunningPlatform":
         """Start and wait until it serves; `before` is put in front of the command."""
-        born = time.monotonic()
+        return cls.begin(home, extra, before).served()
+
+    @classmethod
+    def begin(cls, home: Path, extra: Mapping[str, str] | None = None, before: Sequence[str] = ()) -> "RunningPlatform":
+        """Start it, and wait for nothing."""
         with (home.parent / f"{home.name}.out").open("w") as out:
             process = subprocess.Popen(
                 [*before, *UP], env=environment(home, extra), stdout=out, stderr=out, text=True, cwd="/"
             )
-        platform = cls(home, process)
-        until(lambda: _serves(home, process.pid) or process.poll() is not None, "serving")
-        assert process.poll() is None, platform.said()
-        platform.boot_s = time.monotonic() - born
-        return platform
+        return cls(home, process)
+
+    def served(self) -> "RunningPlatform":
+        """Once it serves."""
+        until(lambda: _serves(self.home, self.process.pid) or self.process.poll() is not None, "serving")
+        assert self.process.poll() is None, self.said()
+        self.boot_s = time.monotonic() - self._born
+        return self
 
     def said(self) -> str:
         """What it printed."""

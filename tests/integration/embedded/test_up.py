@@ -13,12 +13,14 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import psycopg
 import pytest
 
-from rft.platform.embedded.home import SYSTEM_ROOT
+from rft.platform.embedded.home import SYSTEM_ROOT, Home
+from rft.platform.embedded.postgres import EmbeddedPostgres
 from tests.shared.running_platform import (
     PATIENCE_S,
     UP,
@@ -31,6 +33,19 @@ from tests.shared.running_platform import (
 )
 
 Start = Callable[..., RunningPlatform]
+ON_A_TERMINAL = """
+import os, sys
+master, terminal = os.openpty()
+if os.fork() == 0:
+    os.close(terminal)
+    try:
+        while said := os.read(master, 4096):
+            os.write(1, said)
+    except OSError:
+        os._exit(0)
+os.dup2(terminal, 1)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 @pytest.fixture
@@ -60,7 +75,9 @@ def test_first_boot_ctrl_c_second_boot(start: Start, home: Path) -> None:
     assert stat.S_IMODE((home / "connection.json").stat().st_mode) == 0o600
     assert first.is_healthy()
     file_id = first.client().files.create(file=("a.jsonl", b"{}\n"), purpose="fine-tune").id
-    until(lambda: {found.api_key, found.dashboard_url} <= set(first.said().split()), "key and link on the screen")
+    until(lambda: str(home / "connection.json") in first.said().split(), "where the key is")
+    assert found.api_key not in first.said()
+    assert token not in first.said(), "what is no terminal is kept, and read by others"
     with httpx.Client(base_url=address, headers={"origin": address.rstrip("/")}, timeout=60.0) as browser:
         for status in (200, 401):
             assert browser.post("/dashboard/session", json={"credential": token}).status_code == status
@@ -71,8 +88,10 @@ def test_first_boot_ctrl_c_second_boot(start: Start, home: Path) -> None:
     assert alive(family) == []
     assert not (home / "connection.json").exists()
 
-    second = start(home)
+    second = start(home, before=(sys.executable, "-c", ON_A_TERMINAL))
     assert second.connection().api_key == found.api_key
+    shown = {found.api_key, second.connection().dashboard_url}
+    until(lambda: shown <= set(second.said().split()), "key and link on the screen")
     assert second.client().files.retrieve(file_id).filename == "a.jsonl"
 
 
@@ -167,9 +186,34 @@ def test_given_servers_replace_the_embedded_ones(start: Start, home: Path, datab
     assert names == [("rft up",)]
 
 
-def test_database_that_does_not_answer(home: Path) -> None:
-    said = up_fails(home, {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/x", "BROKER_URL": "redis://127.0.0.1:1/0"})
+def test_a_database_that_is_up_later_is_waited_for(home: Path, servers_home: Home, database_url: str) -> None:
+    """As one of another service is, after the machine was started."""
+    sockets = home.parent / "sockets"
+    sockets.mkdir()
+    late_url = database_url.replace(quote(str(servers_home.socket_dir()), safe=""), quote(str(sockets), safe=""))
+    assert late_url != database_url
+    platform = RunningPlatform.begin(home, {"DATABASE_URL": late_url})
+    try:
+        until(lambda: "waiting until it can be" in platform.said() or platform.process.poll() is not None, "the words")
+        for socket in servers_home.socket_dir().glob(".s.PGSQL.*[0-9]"):
+            (sockets / socket.name).symlink_to(socket)
+        assert platform.served().is_healthy()
+        assert platform.said().count("the database cannot be used") == 1
+    finally:
+        platform.end()
+
+
+def test_the_wait_for_a_database_can_be_ended(home: Path) -> None:
+    platform = RunningPlatform.begin(home, {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/x"})
+    until(lambda: "waiting until it can be" in platform.said() or platform.process.poll() is not None, "the words")
+    assert platform.interrupt() == 0
+
+
+def test_a_database_that_refuses_us(home: Path, postgres: EmbeddedPostgres) -> None:
+    said = up_fails(home, {"DATABASE_URL": postgres.url("nobody_made"), "BROKER_URL": "redis://127.0.0.1:1/0"})
     assert "the database cannot be used" in said
+    assert '"nobody_made" does not exist' in said
+    assert "waiting" not in said
 
 
 def test_cluster_of_another_version(start: Start, home: Path) -> None:

@@ -1,5 +1,6 @@
 """`rft up`, `doctor`, `worker`, `keys ...` and `secrets ...`: on the platform's host, some straight in its database."""
 
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -41,7 +42,8 @@ def up(settings: "Settings", port: _Port = None, host: _Host = None) -> None:
     """Start the platform on this machine; Ctrl-C stops it."""
     from rft.platform.embedded.supervisor import run_platform
 
-    run_platform(_listening_at(settings, host, port), say=typer.echo)
+    # Anything but a terminal keeps what is printed: a service's goes to a journal that others read.
+    run_platform(_listening_at(settings, host, port), say=typer.echo, tells_credentials=sys.stdout.isatty())
 
 
 def doctor(settings: "Settings", port: _Port = None, host: _Host = None) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from rft.platform.dashboard.links import PRINTED_LINK_MAX_AGE_S, sign_in_url
-from rft.platform.embedded.connection import Connection, publish, read_connection, withdraw
+from rft.platform.embedded.connection import Connection, connection_file, publish, read_connection, withdraw
 from rft.platform.embedded.faults import AlreadyRunning, StartFailed
 from rft.platform.embedded.home import Home, write_private
 from rft.platform.embedded.postgres import EmbeddedPostgres
@@ -27,6 +27,7 @@ _STOP_ORDER = ("worker", "api", "valkey", "postgres")
 _WATCH_POLL_S = 0.1
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 15.0
+_DATABASE_POLL_S = 1.0
 _STABLE_S = 30.0
 """A part that lived this long starts again without a pause."""
 
@@ -53,12 +54,15 @@ class Part(Protocol):
         ...
 
 
-def run_platform(settings: Settings, say: Say) -> None:
-    """Run until SIGINT or SIGTERM; raises StartFailed (AlreadyRunning among them)."""
+def run_platform(settings: Settings, say: Say, *, tells_credentials: bool = True) -> None:
+    """Run until SIGINT or SIGTERM; raises StartFailed (AlreadyRunning among them).
+
+    `tells_credentials`: whoever reads what is said may have the API key and sign in.
+    """
     home = Home(settings.home)
     try:
         with home.hold():
-            asyncio.run(Supervisor(settings, home, say).run())
+            asyncio.run(Supervisor(settings, home, say, tells_credentials=tells_credentials).run())
     except AlreadyRunning as problem:
         found = read_connection(home.path)
         where = f" at {found.base_url} (pid {found.pid})" if found else "; it is still starting"
@@ -68,10 +72,11 @@ def run_platform(settings: Settings, say: Say) -> None:
 class Supervisor:
     """Everything of one home. The caller holds its lock."""
 
-    def __init__(self, settings: Settings, home: Home, say: Say) -> None:
+    def __init__(self, settings: Settings, home: Home, say: Say, *, tells_credentials: bool = True) -> None:
         self._settings = settings
         self._home = home
         self._say = say
+        self._tells_credentials = tells_credentials
         self._parts: list[Part] = []
         self._is_stopping = False
 
@@ -106,7 +111,7 @@ class Supervisor:
         settings = self._settings
         with closing(listen(settings.host, settings.port)) as listener:
             database_url, broker_url = await self._start_servers()
-            api_key, sign_in_token = await _prepare_database(database_url, self._home.path)
+            api_key, sign_in_token = await self._prepare_database(database_url)
             host, port = reachable_address(listener)
             env = {
                 "RFT_HOME": str(self._home.path),
@@ -137,14 +142,39 @@ class Supervisor:
             if isinstance(outcome, BaseException):
                 raise outcome
 
+    async def _prepare_database(self, database_url: str) -> tuple[str, str]:
+        """`_prepare_database` of this module; a server of the operator's own that is not up yet is waited for."""
+        from psycopg import OperationalError  # late: as there
+
+        if self._settings.database_url is None:
+            return await _prepare_database(database_url, self._home.path)
+        has_answered = is_told = False
+        while True:
+            try:
+                return await _prepare_database(database_url, self._home.path)
+            except StartFailed as problem:
+                if has_answered or not isinstance(problem.__cause__, OperationalError):
+                    raise
+                # Once more where it answers by now: it may have come up only after the failure.
+                has_answered = await asyncio.to_thread(_answers, database_url)
+                if not has_answered and not is_told:
+                    self._say(f"{' '.join(str(problem).split())}\nwaiting until it can be; Ctrl-C ends that")
+                    is_told = True
+            if not has_answered:
+                await asyncio.sleep(_DATABASE_POLL_S)
+
     def _announce(self, root: str, api_key: str, dashboard_url: str) -> None:
         publish(
             self._home.path,
             Connection(base_url=f"{root}/v1", api_key=api_key, dashboard_url=dashboard_url, pid=os.getpid()),
         )
+        where = f"home       {self._home.path}\nAPI        {root}/v1\n"
+        if not self._tells_credentials:
+            key = f"API key    in {connection_file(self._home.path)}"
+            self._say(f"{where}{key}\ndashboard  {root}/ (`rft dashboard` prints a link that signs in)")
+            return
         self._say(
-            f"home       {self._home.path}\nAPI        {root}/v1\nAPI key    {api_key}\n"
-            f"dashboard  {dashboard_url}\n"
+            f"{where}API key    {api_key}\ndashboard  {dashboard_url}\n"
             "           signs one browser in, once; `rft dashboard` prints another link\nCtrl-C stops everything."
         )
 
@@ -223,6 +253,15 @@ async def _prepare_database(database_url: str, home: Path) -> tuple[str, str]:
         raise StartFailed(f"the database was not changed: {problem}") from problem
     except Error as problem:
         raise StartFailed(f"the database cannot be used: {problem}") from problem
+
+
+def _answers(database_url: str) -> bool:
+    """Whether there is a server that takes connections, whatever it thinks of ours. Blocks for seconds."""
+    from psycopg.pq import PGconn, Ping
+
+    from rft.platform.store.database import with_timeouts
+
+    return PGconn.ping(with_timeouts(database_url).encode()) not in (Ping.REJECT, Ping.NO_RESPONSE)
 
 
 def _exit_message(process: subprocess.Popen[bytes] | None) -> str:
