@@ -1,5 +1,6 @@
 """One transaction, messages after the commit, nothing on rollback."""
 
+import asyncio
 import logging
 import os
 import socket
@@ -10,11 +11,14 @@ from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
+from kombu.connection import Connection
 from redis import Redis
 
 from rft.platform.queue.messages import RUN_JOB, VALIDATE_JOB, TaskMessage
 from rft.platform.store.database import Database
 from rft.platform.store.unit_of_work import unit_of_work
+from tests.shared.rabbitmq import RabbitMq
+from tests.shared.waiting import until
 
 ENQUEUE = """
 import asyncio, logging
@@ -23,6 +27,15 @@ from rft.platform.queue.publishing import enqueue_all
 logging.basicConfig(level="WARNING")
 sent = [TaskMessage(VALIDATE_JOB, "ftjob-1"), TaskMessage(RUN_JOB, "ftjob-2"), TaskMessage(RUN_JOB, "ftjob-3")]
 asyncio.run(enqueue_all(sent))
+"""
+
+CROWDING = """
+import asyncio
+from rft.platform.queue import publishing
+from rft.platform.queue.messages import RUN_JOB, VALIDATE_JOB, TaskMessage
+publishing._MOST_WAITING = 3
+again = [TaskMessage(RUN_JOB, "ftjob-1")]
+asyncio.run(publishing.enqueue_all([*again * 5, TaskMessage(VALIDATE_JOB, "ftjob-2")]))
 """
 
 BESIDE_A_SILENT_BROKER = """
@@ -149,6 +162,27 @@ def test_bells_reach_the_queues_of_a_real_broker(broker_url: str, database_url: 
     path = broker_url.removeprefix("redis+socket://").split("?")[0]
     with Redis(unix_socket_path=path) as client:
         assert (client.llen("control"), client.llen("train")) == (1, 2)
+
+
+def test_a_queue_that_nobody_takes_from_is_not_filled_for_ever(broker_url: str, database_url: str) -> None:
+    """A job is enqueued again every few seconds for as long as it waits."""
+    done = enqueue_in_a_process(broker_url, database_url, CROWDING)
+    assert "was not published" not in done.stderr
+    path = broker_url.removeprefix("redis+socket://").split("?")[0]
+    with Redis(unix_socket_path=path) as client:
+        assert (client.llen("control"), client.llen("train")) == (1, 3)
+
+
+async def test_bells_reach_the_queues_of_rabbitmq(rabbitmq: RabbitMq, database_url: str) -> None:
+    done = await asyncio.to_thread(enqueue_in_a_process, rabbitmq.url(), database_url)
+    assert "was not published" not in done.stderr
+    with Connection(rabbitmq.url()) as connection, connection.channel() as channel:
+
+        def have_arrived() -> bool:
+            found = [channel.queue_declare(name, passive=True).message_count for name in ("control", "train")]
+            return found == [1, 2]
+
+        await until(have_arrived, "the messages")
 
 
 def test_a_dead_broker_is_noticed_at_once_and_raises_nothing(database_url: str, refused_port: int) -> None:
