@@ -9,6 +9,7 @@ import pytest
 from openai import APIStatusError, OpenAI
 
 from rft.platform.embedded.home import Home
+from rft.platform.embedded.process import descendants
 from rft.platform.embedded.supervisor import Supervisor
 from rft.platform.settings import settings
 from tests.shared.running_platform import RunningPlatform, until
@@ -22,6 +23,11 @@ def platform(home: Path) -> Iterator[RunningPlatform]:
         running = RunningPlatform.start(home)
         yield running
         running.end()
+
+
+def cmdline(pid: int) -> str:
+    """Of a process that lives."""
+    return Path(f"/proc/{pid}/cmdline").read_text()
 
 
 def registered(client: OpenAI, number: int) -> object:
@@ -71,3 +77,14 @@ async def test_the_end_on_a_full_disk_is_told_and_leaves_no_sockets(tmp_path: Pa
         assert said == [f"the home {folder} could not be written: No space left on device"]
         assert not sockets.exists()
         assert [file.name for file in folder.glob("state.json*")] == ["state.json"], "no half a file is left"
+
+
+def test_a_child_that_cannot_be_remembered_does_not_stay(tmp_path: Path) -> None:
+    """It is started again until there is room: none of the earlier ones may live beside the last."""
+    with small_disk(tmp_path / "home", megabytes=1) as folder:
+        home = Home(folder)
+        with home.hold():
+            fill_disk(folder)
+            with pytest.raises(OSError, match="No space left on device"):
+                home.spawn("part", ["sleep", "600"], env=dict(os.environ), death_signal=signal.SIGKILL)
+        assert not any("sleep\0600" in cmdline(child.pid) for child in descendants(os.getpid()))

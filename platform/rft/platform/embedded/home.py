@@ -113,14 +113,22 @@ class Home:
         as_service: bool = False,
         pass_fds: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:
-        """Start a child (`process.spawn`) and remember it, so that a later run can end it should it outlive us."""
+        """Start a child (`process.spawn`) and remember it, so that a later run can end it should it outlive us.
+
+        Raises OSError, and leaves no child then.
+        """
         user = self.user if as_service else None
         log = self.log(name)
         child = spawn(argv, log=log, env=env, death_signal=death_signal, user=user, pass_fds=pass_fds)
         identity = identify(child.pid)
         if identity is not None:
-            with self._changing:
-                self._remember(children={**self.state().children, name: identity})
+            try:
+                with self._changing:
+                    self._remember(children={**self.state().children, name: identity})
+            except OSError:  # A full disk. Whoever tries again must not find this one in the way, known to nobody.
+                child.kill()
+                child.wait()
+                raise
         return child
 
     async def end_children(self) -> None:
