@@ -3,13 +3,14 @@
 import os
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import openai
 import pytest
 
-from tests.shared.running_platform import UP, RunningPlatform, environment, up_fails
+from tests.shared.running_platform import UP, RunningPlatform, environment, until, up_fails
 
 KEY_CREATE = (*UP[:-1], "key", "create", "colleague")
 DOCTOR = (*UP[:-1], "doctor")
@@ -23,6 +24,25 @@ def platform(module_home: Path) -> Iterator[RunningPlatform]:
     running = RunningPlatform.start(deep, extra={"RFT_HEARTBEAT_S": "3"})
     yield running
     running.end()
+
+
+WITH_SMALL_LOGS = """
+import runpy, sys
+from rft.platform.embedded import home, supervisor
+home._LOG_BYTES, supervisor._LOGS_POLL_S = 50, 0.1
+sys.argv = sys.argv[3:]
+runpy.run_module("rft.platform.cli", run_name="__main__")
+"""
+
+
+def test_logs_are_cut_while_it_runs(home: Path) -> None:
+    platform = RunningPlatform.start(home, before=(sys.executable, "-c", WITH_SMALL_LOGS))
+    try:
+        until((home / "logs" / "worker.log.1").exists, "a log cut")
+        platform.kill_child("api")
+        until(platform.is_healthy, "healthy")
+    finally:
+        platform.end()
 
 
 def port_of(platform: RunningPlatform) -> str:

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from celery import Celery
@@ -45,13 +46,20 @@ async def gone(pid: int) -> None:
     await until(lambda: not is_alive(pid), f"process {pid} to be gone")
 
 
-async def test_a_job_goes_from_upload_to_success(bench: Workbench, start_worker: Start, enqueuer: Enqueuer) -> None:
+async def test_a_job_goes_from_upload_to_success(
+    bench: Workbench, start_worker: Start, enqueuer: Enqueuer, worker_log: Path
+) -> None:
     worker = start_worker()
     job_id = await bench.new_job()
     enqueuer(TaskMessage(VALIDATE_JOB, job_id))
     await reached(bench, job_id, "succeeded")
     await bench.assert_every_step_once(job_id, steps=3)
+    enqueuer(TaskMessage(RUN_JOB, job_id))
     assert worker.stop(PATIENCE_S) == 0
+    told = worker_log.read_text()  # noqa: ASYNC240
+    assert told.count(f"of {job_id}: ") == 2, "validated and run, and nothing of messages that found nothing to do"
+    assert " received" not in told
+    assert " succeeded in" not in told
 
 
 async def test_duplicate_bells_start_one_trainer(bench: Workbench, start_worker: Start, enqueuer: Enqueuer) -> None:

@@ -134,3 +134,26 @@ def test_own_settings_win_over_embedded_defaults(monkeypatch: pytest.MonkeyPatch
     assert made["RFT_LEASE_TTL_S"] == "30"
     assert made["RFT_RECONCILE_S"] == "2"
     assert made["RFT_HOME"] == "/h"
+
+
+async def test_a_log_grown_large_begins_anew_under_its_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rft.platform.embedded.home._LOG_BYTES", 8)
+    home = Home(tmp_path / "home")
+    with home.hold():
+        talk = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
+        reader, writer = os.pipe()
+        child = home.spawn(
+            "part", [sys.executable, "-c", talk.replace("sys.stdin", f"open({reader})")],
+            env=os.environ, death_signal=signal.SIGKILL, pass_fds=[reader],
+        )  # fmt: skip
+        log = home.log("part")
+        os.write(writer, b"much of it\n")
+        assert await wait_until(lambda: log.read_text() == "much of it\n", 60)
+        home.cut_logs()
+        os.write(writer, b"more\n")
+        assert await wait_until(lambda: log.read_text() == "more\n", 60)
+        home.cut_logs()
+        os.close(writer)
+        child.wait(60)
+        os.close(reader)
+        assert (log.read_text(), log.with_suffix(".log.1").read_text()) == ("more\n", "much of it\n")

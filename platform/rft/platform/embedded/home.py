@@ -99,6 +99,18 @@ class Home:
             state = self.state().model_copy(update=changes)
             write_private(self.path / "state.json", state.model_dump_json(indent=1))
 
+    def cut_logs(self) -> None:
+        """Logs of living children that have grown large begin anew, their last part beside them. Raises OSError.
+
+        Children append: what they write next is the new beginning. A line that comes between the two steps is lost.
+        """
+        for log in self.logs.glob("*.log"):
+            if log.stat().st_size > _LOG_BYTES:
+                earlier = log.with_suffix(".log.1")
+                earlier.unlink(missing_ok=True)
+                shutil.copyfile(log, earlier)
+                os.truncate(log, 0)
+
     def log(self, name: str) -> Path:
         """Where the child of this name writes."""
         return self.logs / f"{name}.log"

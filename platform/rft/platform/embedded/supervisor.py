@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -25,6 +25,7 @@ from rft.scratch.disk import has_nothing_left
 Say = Callable[[str], None]
 _STOP_ORDER = ("worker", "api", "valkey", "postgres")
 _WATCH_POLL_S = 0.1
+_LOGS_POLL_S = 60.0
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 15.0
 _DATABASE_POLL_S = 1.0
@@ -126,7 +127,7 @@ class Supervisor:
             )
             root = f"http://{f'[{host}]' if ':' in host else host}:{port}"
             self._announce(root, api_key, sign_in_url(root, sign_in_token))
-            await asyncio.gather(*map(self._keep_alive, self._parts))
+            await asyncio.gather(*map(self._keep_alive, self._parts), self._keep_logs_small())
 
     async def _start_servers(self) -> tuple[str, str]:
         """URLs of database and broker, given or embedded."""
@@ -194,6 +195,12 @@ class Supervisor:
                 await part.start()
             except (StartFailed, OSError) as problem:
                 self._say(f"{part.name}: {problem}")
+
+    async def _keep_logs_small(self) -> None:
+        while True:
+            await asyncio.sleep(_LOGS_POLL_S)
+            with suppress(OSError):  # No room for the copy: as they are until there is.
+                await asyncio.to_thread(self._home.cut_logs)
 
     def _tell_full_disk(self) -> None:
         """What ends a server and keeps it from starting, in words."""

@@ -9,6 +9,10 @@ from rft.platform.store.database import Database
 from rft.platform.store.file_store import FileStore
 from rft.platform.store.secret_box import SecretBox
 
+NOT_TO_BE_RUN = "not to be run now"
+NOT_TO_BE_VALIDATED = "not to be validated"
+"""What comes of a message that finds nothing to do: its row is another's, is over or waits for room."""
+
 
 def _never() -> bool:
     return False

@@ -32,7 +32,7 @@ from rft.platform.settings import Settings
 from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.platform.store.secret_box import SecretsUnreadable
 from rft.platform.store.stop_tasks import stop_tasks
-from rft.platform.worker.context import WorkerContext
+from rft.platform.worker.context import NOT_TO_BE_RUN, WorkerContext
 from rft.platform.worker.eval_criteria import OpenCriteria
 from rft.platform.worker.eval_items import EvalItem, EvalItems, UnusableItems
 from rft.platform.worker.eval_samples import ItemGrading, given_answer
@@ -64,7 +64,7 @@ async def run_eval(run_id: str, context: WorkerContext) -> str:
             run_id, owner=owner, ttl_s=settings.lease_ttl_s, slots=settings.eval_slots
         )
     if taken is None:
-        return "not to be run now"
+        return NOT_TO_BE_RUN
     run, lease = taken
     every_s = min(_LOOK_S, settings.heartbeat_s)
     async with (

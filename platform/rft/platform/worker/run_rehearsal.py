@@ -24,7 +24,7 @@ from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.platform.store.file_store import BytesMissing, read_lines
 from rft.platform.store.secret_box import SecretsUnreadable
 from rft.platform.store.stop_tasks import stop_tasks
-from rft.platform.worker.context import WorkerContext
+from rft.platform.worker.context import NOT_TO_BE_RUN, WorkerContext
 from rft.rollouts.rehearsal import rehearse
 
 _LOG = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ async def run_rehearsal(rehearsal_id: str, context: WorkerContext) -> str:
     async with context.database.transaction() as connection:
         taken = await RehearsalRepository(connection).take(rehearsal_id, owner=owner, ttl_s=ttl_s)
     if taken is None:
-        return "not to be run now"
+        return NOT_TO_BE_RUN
     row, lease = taken
     every_s = min(_LOOK_S, context.settings.heartbeat_s)
     async with Heartbeat(context.database, lease, ttl_s, every_s, asked_at, on_lost=lambda: None) as beat:

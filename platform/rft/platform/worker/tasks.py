@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from celery import bootsteps
 from celery.signals import worker_init, worker_ready, worker_shutting_down
 
+from rft.platform.lifecycle.job_lease import Refusal
 from rft.platform.orders.devices import nvidia_gpus, shared_gpu_warning
 from rft.platform.queue.celery_app import NoServer, app
 from rft.platform.queue.messages import QUEUES, REHEARSE, RUN_EVAL, RUN_JOB, VALIDATE_JOB
@@ -15,7 +16,7 @@ from rft.platform.settings import Settings, settings
 from rft.platform.store.database import Database
 from rft.platform.store.file_store import default_store
 from rft.platform.store.secret_box import SecretBox
-from rft.platform.worker.context import WorkerContext
+from rft.platform.worker.context import NOT_TO_BE_RUN, NOT_TO_BE_VALIDATED, WorkerContext
 from rft.platform.worker.per_process_limits import limits_warning
 from rft.platform.worker.run_eval import run_eval
 from rft.platform.worker.run_job import run_job
@@ -25,6 +26,10 @@ from rft.run_directory.files import redact_specs
 
 _LOG = logging.getLogger(__name__)
 _CONTROL_SLOTS = 2
+_NOTHING_DONE = {*Refusal, NOT_TO_BE_RUN, NOT_TO_BE_VALIDATED}
+for _celery in ("celery.worker.strategy", "celery.app.trace"):
+    # They tell of each message twice at level INFO, and a job that waits for a slot has one every few seconds.
+    logging.getLogger(_celery).setLevel(logging.WARNING)
 _is_shutting_down = mmap.mmap(-1, 1)
 """One byte shared by the worker and its forked children: a warm shutdown tells the children nothing by itself."""
 
@@ -72,25 +77,32 @@ app.steps["worker"].add(_TellChildrenOfAnyEnd)  # pyright: ignore[reportOptional
 @app.task(name=VALIDATE_JOB)  # pyright: ignore[reportUntypedFunctionDecorator]
 def validate(job_id: str) -> str:
     """Validate a job's files."""
-    return asyncio.run(_at_work(lambda context: validate_job(job_id, context)))
+    return _work(VALIDATE_JOB, job_id, lambda context: validate_job(job_id, context))
 
 
 @app.task(name=RUN_JOB)  # pyright: ignore[reportUntypedFunctionDecorator]
 def run(job_id: str) -> str:
     """Run a job for as long as it takes."""
-    return asyncio.run(_at_work(lambda context: run_job(job_id, context)))
+    return _work(RUN_JOB, job_id, lambda context: run_job(job_id, context))
 
 
 @app.task(name=REHEARSE)  # pyright: ignore[reportUntypedFunctionDecorator]
 def rehearse(rehearsal_id: str) -> str:
     """Rehearse a step's burst."""
-    return asyncio.run(_at_work(lambda context: run_rehearsal(rehearsal_id, context)))
+    return _work(REHEARSE, rehearsal_id, lambda context: run_rehearsal(rehearsal_id, context))
 
 
 @app.task(name=RUN_EVAL)  # pyright: ignore[reportUntypedFunctionDecorator]
 def evaluate(run_id: str) -> str:
     """Run an eval for as long as it takes."""
-    return asyncio.run(_at_work(lambda context: run_eval(run_id, context)))
+    return _work(RUN_EVAL, run_id, lambda context: run_eval(run_id, context))
+
+
+def _work(name: str, row_id: str, task: Callable[[WorkerContext], Awaitable[str]]) -> str:
+    outcome = asyncio.run(_at_work(task))
+    if outcome not in _NOTHING_DONE:
+        _LOG.info("%s of %s: %s", name, row_id, outcome)
+    return outcome
 
 
 async def _at_work(task: Callable[[WorkerContext], Awaitable[str]]) -> str:

@@ -33,7 +33,7 @@ from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.queue.publishing import enqueue_all
 from rft.platform.rehearsals.auto_staleness import auto_staleness
 from rft.platform.store.file_store import BytesMissing
-from rft.platform.worker.context import WorkerContext
+from rft.platform.worker.context import NOT_TO_BE_VALIDATED, WorkerContext
 from rft.platform.worker.context_length import context_tokens
 from rft.platform.worker.model_size import model_parameters
 from rft.platform.worker.plan_message import evaluation_burst, plan_message
@@ -72,7 +72,7 @@ async def validate_job(job_id: str, context: WorkerContext) -> str:
     async with context.database.connection() as connection:
         lease = await take_for_validation(connection, job_id, owner=new_owner(), ttl_s=settings.lease_ttl_s)
     if lease is None:
-        return "not to be validated"
+        return NOT_TO_BE_VALIDATED
     beat = Heartbeat(
         context.database, lease, settings.lease_ttl_s, settings.heartbeat_s, asked_at, on_lost=lambda: None
     )
