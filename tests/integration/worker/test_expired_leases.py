@@ -11,7 +11,7 @@ from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease, renew
 from rft.platform.lifecycle.owner import new_owner
 from rft.platform.queue.messages import RUN_JOB, TaskMessage
-from rft.platform.worker.reconciler import reconcile_once
+from rft.platform.worker.reconciler import leases_of, reconcile_once
 from tests.integration.worker.workbench import Workbench
 from tests.shared.turned_clock import TurnedClock
 
@@ -49,6 +49,24 @@ async def test_a_worker_keeps_its_job_when_the_clock_of_the_database_jumps(
     await jump()
     assert [await look(), await look()] == [[], []]
     assert {message.job_id for message in await look()} == {job_id, other}, "it had the time of more than a beat"
+    assert (await bench.job(job_id))["status"] == "queued"
+
+
+async def test_a_worker_elsewhere_is_given_its_own_beat_and_not_that_of_the_process_that_looks(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`rft up` beats every two seconds, a worker on another machine every fifteen."""
+    bench.changed_settings = {"heartbeat_s": 2.0}
+    clock, leases = TurnedClock(monkeypatch, expired_leases), leases_of(bench.settings)
+    job_id = await bench.queued_job()
+    await held(bench, job_id, owner="other/1/x")
+    await bench.do("update jobs set lease_until = now() - interval '1 hour' where id = %s", job_id)
+    for _ in range(2):
+        await reconcile_once(bench.database, leases, reconcile_s=1000, enqueuer=bench.enqueued.append)
+        assert (await bench.job(job_id))["status"] == "running"
+        clock.turn(15.0)
+    clock.turn(1.0)
+    await reconcile_once(bench.database, leases, reconcile_s=1000, enqueuer=bench.enqueued.append)
     assert (await bench.job(job_id))["status"] == "queued"
 
 

@@ -28,6 +28,8 @@ _UNHEARD_ROUNDS = 4
 """A message that was not answered for this many rounds is sent again."""
 _BEYOND_BEAT_S = 1.0
 """Longer than a beat takes to arrive."""
+_WORKERS_BEAT_S: float = Settings.model_fields["heartbeat_s"].default
+"""Of workers that are started by hand, on other machines, beside an `rft up` that beats more often."""
 
 
 async def reconcile_forever(
@@ -35,7 +37,7 @@ async def reconcile_forever(
 ) -> None:
     """Look for lost jobs every `reconcile_s` until cancelled. A database that is away is waited for."""
     settings = settings or process_settings()
-    leases = ExpiredLeases(patience_s=settings.heartbeat_s + _BEYOND_BEAT_S)
+    leases = leases_of(settings)
     while True:
         try:
             await reconcile_once(database, leases, reconcile_s=settings.reconcile_s, enqueuer=enqueuer)
@@ -45,6 +47,11 @@ async def reconcile_forever(
             # It must go on after any bug of its own: without it a lost job stays lost.
             _LOG.exception("the reconciler stumbled")
         await asyncio.sleep(settings.reconcile_s)
+
+
+def leases_of(settings: Settings) -> ExpiredLeases:
+    """Leases that nobody has seen run out so far, with the patience that whoever beats most slowly needs."""
+    return ExpiredLeases(patience_s=max(settings.heartbeat_s, _WORKERS_BEAT_S) + _BEYOND_BEAT_S)
 
 
 async def reconcile_once(
