@@ -1,18 +1,22 @@
 """A run reads the same tokens from its first launch to its last."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from rft.chat.errors import ChatTemplateError
 from rft.chat.opening import open_saved_chat
 from rft.chat.template import fingerprint
-from rft.core.chat_spec import JobChat
+from rft.core.chat_spec import ChatSpec, JobChat
 from rft.core.errors import RunPaused
 from rft.core.graders import EndpointGrader
 from rft.core.hyperparameters import Hyperparameters, resolve
 from rft.core.messages import Message, Role, ToolResult
 from rft.core.spec import Budgets, RunSpec
 from rft.engines.tokenizer import load_tokenizer
+from rft.serving.chats import Chats
+from rft.serving_wire.records import AdapterRef
 from rft.trainer.run_chat import RunChat, open_run_chat
 
 MESSAGES = [Message(role=Role.USER, content="What was the revenue of Alpine Foods in 2017?")]
@@ -68,6 +72,29 @@ def test_a_template_that_was_changed_in_between_pauses_the_run_until_it_is_put_b
     assert (paused.value.code, paused.value.param) == ("model_changed", "model")
     template.write_text(before)
     assert opened(model_dir, checkpoint).saved == opened(model_dir, checkpoint).saved
+
+
+def test_a_base_that_was_built_anew_is_not_taken_for_the_one_that_was_trained(
+    model_dir: Path, checkpoint: Path
+) -> None:
+    """As a starter is where it was left out of a backup: same shape, other weights."""
+    served, adapter = Chats(str(model_dir), ChatSpec()), AdapterRef(directory=str(checkpoint))
+    assert served.of(adapter, None).stop_token_ids
+    weights = model_dir / "model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(RunPaused, match=r"when the job began: the weights\.") as paused:
+        opened(model_dir, checkpoint)
+    assert paused.value.code == "model_changed"
+    with pytest.raises(ChatTemplateError, match="trained on other weights"):
+        Chats(str(model_dir), ChatSpec()).of(adapter, None)
+
+    record = checkpoint / "chat.json"
+    known = json.loads(record.read_text())
+    assert len(known.pop("weights_fingerprint")) == 16
+    record.write_text(json.dumps(known))
+    assert opened(model_dir, checkpoint).saved, "a checkpoint of an earlier release is taken as it is"
+    assert Chats(str(model_dir), ChatSpec()).of(adapter, None)
 
 
 def test_other_settings_of_the_chat_pause_the_run(model_dir: Path, checkpoint: Path) -> None:

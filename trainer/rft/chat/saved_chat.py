@@ -4,7 +4,8 @@
 them; this module imports nothing that takes long.
 """
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,9 @@ from rft.core.base import JsonObject, Record
 
 CHAT_RECORD = "chat.json"
 CHAT_TEMPLATE = "chat_template.jinja"
+_WEIGHTS = "model.safetensors"
+_HASHED_BYTES = 64 << 20
+"""Reading that much takes no time that a launch would notice."""
 
 
 class ChatRecord(Record):
@@ -31,6 +35,8 @@ class ChatRecord(Record):
     """Tokens that end a turn."""
     tokenizer_fingerprint: str
     """Sixteen hexadecimal digits of the base model's `tokenizer.json` as it was read."""
+    weights_fingerprint: str | None = None
+    """`weights_fingerprint` of the base model; None in checkpoints of releases that kept none, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,12 @@ class SavedChat:
 
     record: ChatRecord
     template: str
+
+    def with_weights_of(self, base_model: str) -> "SavedChat":
+        """Bound to them, where they have a fingerprint. Raises OSError."""
+        return replace(
+            self, record=self.record.model_copy(update={"weights_fingerprint": weights_fingerprint(base_model)})
+        )
 
     def write(self, folder: Path) -> None:
         """Into a checkpoint's folder, in place of the template that the tokenizer was saved with."""
@@ -65,7 +77,26 @@ class SavedChat:
             "the chat format": (now.chat_format, then.chat_format),
             "the variables of the chat template": (now.chat_template_kwargs, then.chat_template_kwargs),
         }
-        return tuple(name for name, (one, other) in pairs.items() if one != other)
+        changed = tuple(name for name, (one, other) in pairs.items() if one != other)
+        is_other = are_other_weights(now.weights_fingerprint, then)
+        return (*changed, "the weights") if is_other else changed
+
+
+def weights_fingerprint(base_model: str) -> str | None:
+    """Of weights in one small file: a model that is built on the spot has others on another machine. Raises OSError.
+
+    None for any other, whose weights come from elsewhere and are large.
+    """
+    weights = Path(base_model) / _WEIGHTS
+    if not weights.is_file() or weights.stat().st_size > _HASHED_BYTES:
+        return None
+    with weights.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def are_other_weights(fingerprint: str | None, then: ChatRecord) -> bool:
+    """Whether those of the base model are not what they were; False where one of both is not known."""
+    return None not in (fingerprint, then.weights_fingerprint) and fingerprint != then.weights_fingerprint
 
 
 def read_saved_chat(folder: Path) -> SavedChat | None:

@@ -3,9 +3,10 @@
 from functools import lru_cache
 from pathlib import Path
 
+from rft.chat.errors import ChatTemplateError
 from rft.chat.model_folder import read_model_folder
 from rft.chat.opening import open_chat, open_saved_chat
-from rft.chat.saved_chat import CHAT_RECORD
+from rft.chat.saved_chat import CHAT_RECORD, are_other_weights, read_saved_chat, weights_fingerprint
 from rft.chat.template_format import TemplateChatFormat
 from rft.core.chat_spec import ChatSpec
 from rft.serving_wire.records import AdapterRef
@@ -32,9 +33,15 @@ class Chats:
 
     def _open(self, saved: str | None, chat: str | None, reasoning_effort: str | None) -> TemplateChatFormat:
         if saved is not None:
+            self._refuse_other_weights(Path(saved))
             return open_saved_chat(Path(saved), reasoning_effort=reasoning_effort)
         spec = self._chat if chat is None else ChatSpec.model_validate_json(chat)
         return open_base_chat(self._base_model, spec, reasoning_effort or "default")
+
+    def _refuse_other_weights(self, checkpoint: Path) -> None:
+        earlier = read_saved_chat(checkpoint)
+        if earlier is not None and are_other_weights(weights_fingerprint(self._base_model), earlier.record):
+            raise ChatTemplateError(f"it was trained on other weights than {self._base_model} has now; put those back")
 
 
 def open_base_chat(base_model: str, spec: ChatSpec, reasoning_effort: str) -> TemplateChatFormat:

@@ -37,17 +37,17 @@ def open_run_chat(spec: RunSpec, tokenizer: PreTrainedTokenizerBase, earlier_fol
     from, or by its first launch.
 
     Raises UnusableModel, and RunPaused where the model's files have changed so that the policy would read other tokens
-    than it was trained on: put back, they let the run go on.
+    than it was trained on, or sit on other weights: put back, they let the run go on.
     """
     earlier = None if earlier_folder is None else read_saved_chat(earlier_folder)
     opened = _open(spec, tokenizer, None if earlier is None else earlier.record.rendered_as_of)
-    saved = saved_chat(opened)
+    saved = saved_chat(opened).with_weights_of(spec.base_model)
     changed = _since_creation(spec.chat, opened) if earlier is None else saved.changed_since(earlier)
     if changed:
         raise RunPaused(
             "model_changed",
             f"In the folder of the base model {spec.base_model}, this is no longer what it was when the job began:"
-            f" {', '.join(changed)}. The model would read other tokens than it was trained on. Put the earlier files"
+            f" {', '.join(changed)}. What was trained would not be itself with them. Put the earlier files"
             " back and resume the job, or create a new one.",
             "model",
         )
