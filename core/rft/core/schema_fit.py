@@ -24,6 +24,7 @@ from rft.core.schema_references import UnusableSchema, follow_references
 
 _READ_COMPLAINTS = 50
 """Of so many the one that says most is told."""
+_LONG_CHOICE = 200
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=20_000)
 _GAVE_UP = (
     jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded,
@@ -43,7 +44,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class SchemaFit:
-    """Two readings of one schema: the quick one, and one for texts that it cannot take."""
+    """Two readings of one schema: the quick one, and one for schemas and texts that would cost it too much."""
 
     quick: jsonschema_rs.Validator | None
     slow: PythonValidator
@@ -53,10 +54,7 @@ class SchemaFit:
         """Raises InvalidToolSchema."""
         kind = type(compile_schema(schema))
         rest = _without_patterns(schema, dialect_of(kind))
-        quick = _compile_quick(schema)
-        if quick is None:  # Mostly for a pattern that only Python reads.
-            quick = _compile_quick({**rest, "$schema": dialect_of(kind)})
-        return cls(quick, python_validator(kind, rest))
+        return cls(_read_quickly(schema, rest, dialect_of(kind)), python_validator(kind, rest))
 
     def misfit(self, value: JsonValue) -> Misfit | None:
         """What is wrong with the value, or None. Raises Unresolvable and RecursionError."""
@@ -81,6 +79,25 @@ class SchemaFit:
 
 def _depth(error: jsonschema_rs.ValidationError) -> tuple[bool, int]:
     return isinstance(error.kind, _MERELY_NONE_OF_SEVERAL), len(error.instance_path)
+
+
+def _read_quickly(schema: JsonObject, rest: JsonObject, dialect: str) -> jsonschema_rs.Validator | None:
+    """`rest`: the schema without patterns, for one with patterns that only Python reads."""
+    if _has_long_choice(schema):
+        return None
+    return _compile_quick(schema) or _compile_quick({**rest, "$schema": dialect})
+
+
+def _has_long_choice(schema: JsonValue) -> bool:
+    """Whether jsonschema_rs would search an `enum` value by value, each time anew: it looks up texts only."""
+    if isinstance(schema, list):
+        return any(map(_has_long_choice, schema))
+    if not isinstance(schema, dict):
+        return False
+    choices = schema.get("enum")
+    if isinstance(choices, list) and sum(not isinstance(choice, str) for choice in choices) > _LONG_CHOICE:
+        return True
+    return any(map(_has_long_choice, schema.values()))
 
 
 def _compile_quick(schema: JsonObject) -> jsonschema_rs.Validator | None:

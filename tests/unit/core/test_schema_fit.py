@@ -64,6 +64,17 @@ def test_a_long_list_to_choose_from_is_searched_once() -> None:
     assert misfit.place == "[2000]"
 
 
+@pytest.mark.parametrize("choices", [list(range(3_000)), [{"a": number} for number in range(3_000)]])
+def test_a_long_list_to_choose_from_is_searched_once_in_any_schema(choices: list[JsonValue]) -> None:
+    fit = SchemaFit.compiled({"items": {"enum": choices}})
+    began = time.process_time()
+    assert fit.misfit([choices[-1]] * 2 * MANY) is None
+    assert time.process_time() - began < 3
+    misfit = fit.misfit([choices[-1], 0.5])
+    assert misfit is not None
+    assert misfit.place == "[1]"
+
+
 def test_of_many_mistakes_some_are_read() -> None:
     fit = SchemaFit.compiled({"items": {"type": "integer"}, "default": "\ud800"})
     began = time.process_time()
