@@ -19,6 +19,10 @@ SPELLING = (
 )
 
 
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+"""What tells CUDA which GPUs a process sees."""
+
+
 class Devices(Record):
     """What a run's ranks compute on. GPUs are numbered as `nvidia-smi` numbers them."""
 
@@ -47,6 +51,11 @@ def parse_devices(text: str) -> tuple[Devices, ...]:
     if twice := sorted({number for number in gpus if gpus.count(number) > 1}):
         raise ValueError(f"GPU {twice[0]} is named twice: each is one process's, or all that train sample, too")
     return devices
+
+
+def only_gpu(number: int) -> dict[str, str]:
+    """What lets a process see this GPU alone: CUDA itself would number unlike GPUs by their speed."""
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", VISIBLE: str(number)}
 
 
 def _parse_one(text: str) -> Devices:

@@ -37,7 +37,6 @@ def test_no_more_ranks_than_cores() -> None:
     ("devices", "local_rank", "before", "after"),
     [
         (Devices(cpu_ranks=2), 1, "0,1", ""),
-        (Devices(train=(2, 5), vllm=(0,)), 1, "0,1", "5"),
         (None, 0, None, "0"),
         (None, 0, "4,7", "4"),
         (None, 1, "4,7", "7"),
@@ -51,6 +50,12 @@ def test_each_rank_sees_its_own_gpu_alone(
     environment = {} if before is None else {"CUDA_VISIBLE_DEVICES": before}
     use_own_gpu(environment, World(rank=local_rank, size=3, local_rank=local_rank, local_size=3), devices)
     assert environment == {"CUDA_VISIBLE_DEVICES": after}
+
+
+def test_gpus_that_were_named_are_numbered_as_nvidia_smi_does() -> None:
+    environment = {"CUDA_VISIBLE_DEVICES": "0,1", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"}
+    use_own_gpu(environment, World(1, 2, 1, 2), Devices(train=(2, 5), vllm=(0,)))
+    assert environment == {"CUDA_VISIBLE_DEVICES": "5", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 
 def test_accelerate_is_told_of_no_other_ranks() -> None:

@@ -28,6 +28,8 @@ def test_one_server_on_each_gpu_that_was_named(tmp_path: Path, monkeypatch: pyte
     )
     assert [url for url, _ in two] == ["http://127.0.0.1:7001", "http://127.0.0.1:7002"]
     assert seen_gpus(two) == ["2", "3"]
+    orders = [process._environment.get("CUDA_DEVICE_ORDER") for _, process in two]  # pyright: ignore[reportPrivateUsage]
+    assert orders == ["PCI_BUS_ID"] * 2, "as `nvidia-smi` numbers them"
     assert [process._log.name for _, process in two] == ["vllm.log", "vllm-1.log"]  # pyright: ignore[reportPrivateUsage]
     one = own_servers(vllm_run("base", VllmSpec(python=str(python))), options, tmp_path, ports=[7001])
     assert seen_gpus(one) == ["0"]

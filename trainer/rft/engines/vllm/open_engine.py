@@ -10,6 +10,7 @@ from pathlib import Path
 
 from transformers import AutoConfig, PretrainedConfig
 
+from rft.core.devices import only_gpu
 from rft.core.errors import RunPaused
 from rft.core.spec import RunSecrets, RunSpec
 from rft.engines.architecture import text_at
@@ -110,7 +111,7 @@ def _own_server(spec: RunSpec, options: EngineOptions, port: int, log: Path, gpu
         gpu_memory_share=spec.vllm.gpu_memory_share or _UNSAID_SHARE,
         can_sleep=spec.vllm.takes_turns,
     )
-    own_gpu = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": str(gpu)}
+    own_gpu = {} if gpu is None else only_gpu(gpu)
     environment = server_environment(server, api_key=options.api_key, inherited={**os.environ, **own_gpu})
     return ServerProcess(server_command(python, server), environment, log)
 

@@ -4,11 +4,10 @@ import os
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 
-from rft.core.devices import Devices
+from rft.core.devices import VISIBLE, Devices, only_gpu
 from rft.core.errors import RunPaused
 
 UNFIT = "devices_unfit"
-VISIBLE = "CUDA_VISIBLE_DEVICES"
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
 
@@ -62,7 +61,7 @@ def use_own_gpu(environment: MutableMapping[str, str], world: World, devices: De
     if devices is not None and devices.cpu_ranks:
         environment[VISIBLE] = ""
     elif devices is not None:
-        environment[VISIBLE] = str(devices.train[world.local_rank])
+        environment.update(only_gpu(devices.train[world.local_rank]))
     elif visible := [number for number in environment.get(VISIBLE, "").split(",") if number]:
         environment[VISIBLE] = visible[world.local_rank] if world.local_rank < len(visible) else ""
     elif VISIBLE not in environment:
