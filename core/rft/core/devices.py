@@ -5,6 +5,7 @@ Several trainers at once have devices of their own, `;` between: `train=0 vllm=1
 """
 
 import re
+from collections.abc import Mapping, MutableMapping
 from typing import Annotated
 
 from pydantic import Field
@@ -21,6 +22,8 @@ SPELLING = (
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 """What tells CUDA which GPUs a process sees."""
+_HIDDEN = "RFT_HIDDEN_GPUS"
+"""What stood there before they were hidden, where any could be seen; empty: nothing did, and all could."""
 
 
 class Devices(Record):
@@ -56,6 +59,23 @@ def parse_devices(text: str) -> tuple[Devices, ...]:
 def only_gpu(number: int) -> dict[str, str]:
     """What lets a process see this GPU alone: CUDA itself would number unlike GPUs by their speed."""
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", VISIBLE: str(number)}
+
+
+def hide_gpus(environment: MutableMapping[str, str]) -> None:
+    """From a process that computes on the CPU; what it starts can see them again."""
+    if environment.get(VISIBLE) != "":
+        environment[_HIDDEN] = environment.get(VISIBLE, "")
+    environment[VISIBLE] = ""
+
+
+def with_hidden_gpus(environment: Mapping[str, str]) -> dict[str, str]:
+    """The same for a process that may see what was hidden, if anything was."""
+    shown = dict(environment)
+    hidden = shown.pop(_HIDDEN, None)
+    if hidden is not None and shown.get(VISIBLE) == "":
+        del shown[VISIBLE]
+        shown |= {VISIBLE: hidden} if hidden else {}
+    return shown
 
 
 def _parse_one(text: str) -> Devices:

@@ -28,13 +28,16 @@ def _all_devices(settings: Settings) -> tuple[Devices, ...]:
 
 
 def gpu_memory_share(settings: Settings, slot: int) -> float | None:
-    """Of a GPU for a vLLM server of our own: as set, or else all that is usual where training has other GPUs.
+    """Of a GPU for a vLLM server of our own: as set, or else all that is usual where training is elsewhere.
 
     None: the run works it out.
     """
     devices = to_devices(settings, slot)
-    unset = _OWN_GPU_SHARE if devices is not None and devices.vllm and not devices.take_turns else None
-    return unset if settings.vllm_gpu_memory_share is None else settings.vllm_gpu_memory_share
+    if settings.vllm_gpu_memory_share is not None or devices is None:
+        return settings.vllm_gpu_memory_share
+    if devices.cpu_ranks:  # All servers of such trainers are on the first GPU.
+        return _OWN_GPU_SHARE / settings.train_slots
+    return _OWN_GPU_SHARE if devices.vllm and not devices.take_turns else None
 
 
 def shares_processors(settings: Settings) -> bool:

@@ -1,5 +1,6 @@
 """vLLM servers of a run's own: one, or one on each GPU that was named for it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from rft.core.devices import Devices
 from rft.core.spec import VllmSpec
 from rft.engines.vllm.open_engine import own_servers
 from rft.engines.vllm.options import EngineOptions
+from rft.trainer.ranks.world import World, use_own_gpu
 from rft.vllm_server.process import ServerProcess
 from tests.unit.engines.vllm.vllm_runs import vllm_run
 
@@ -34,6 +36,22 @@ def test_one_server_on_each_gpu_that_was_named(tmp_path: Path, monkeypatch: pyte
     one = own_servers(vllm_run("base", VllmSpec(python=str(python))), options, tmp_path, ports=[7001])
     assert seen_gpus(one) == ["0"]
     assert [url for url, _ in one] == ["http://127.0.0.1:7001"]
+
+
+@pytest.mark.parametrize("before", [None, "4,7", ""])
+def test_ranks_on_the_cpu_leave_the_gpu_to_the_server(
+    before: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {} if before is None else {"CUDA_VISIBLE_DEVICES": before}
+    monkeypatch.setattr(os, "environ", environment)
+    python, options = tmp_path / "python", EngineOptions(base_model="base", max_context_tokens=64)
+    python.touch()
+    devices = Devices(cpu_ranks=2)
+    for _ in range(2):
+        use_own_gpu(environment, World(size=2, local_size=2), devices)
+        assert environment["CUDA_VISIBLE_DEVICES"] == ""
+    servers = own_servers(vllm_run("base", VllmSpec(python=str(python)), devices), options, tmp_path, ports=[7001])
+    assert seen_gpus(servers) == [before]
 
 
 def test_a_server_can_sleep_where_it_takes_turns(tmp_path: Path) -> None:

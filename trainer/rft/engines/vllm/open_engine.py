@@ -10,7 +10,7 @@ from pathlib import Path
 
 from transformers import AutoConfig, PretrainedConfig
 
-from rft.core.devices import only_gpu
+from rft.core.devices import only_gpu, with_hidden_gpus
 from rft.core.errors import RunPaused
 from rft.core.spec import RunSecrets, RunSpec
 from rft.engines.architecture import text_at
@@ -112,7 +112,8 @@ def _own_server(spec: RunSpec, options: EngineOptions, port: int, log: Path, gpu
         can_sleep=spec.vllm.takes_turns,
     )
     own_gpu = {} if gpu is None else only_gpu(gpu)
-    environment = server_environment(server, api_key=options.api_key, inherited={**os.environ, **own_gpu})
+    inherited = with_hidden_gpus({**os.environ, **own_gpu})
+    environment = server_environment(server, api_key=options.api_key, inherited=inherited)
     return ServerProcess(server_command(python, server), environment, log)
 
 

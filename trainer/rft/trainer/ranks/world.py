@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 
-from rft.core.devices import VISIBLE, Devices, only_gpu
+from rft.core.devices import VISIBLE, Devices, hide_gpus, only_gpu
 from rft.core.errors import RunPaused
 
 UNFIT = "devices_unfit"
@@ -59,7 +59,7 @@ def _usable_cores() -> int:
 def use_own_gpu(environment: MutableMapping[str, str], world: World, devices: Devices | None) -> None:
     """Let this process see the one GPU that it trains on, or none where it is to train on the CPU."""
     if devices is not None and devices.cpu_ranks:
-        environment[VISIBLE] = ""
+        hide_gpus(environment)
     elif devices is not None:
         environment.update(only_gpu(devices.train[world.local_rank]))
     elif visible := [number for number in environment.get(VISIBLE, "").split(",") if number]:
