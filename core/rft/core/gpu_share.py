@@ -43,20 +43,28 @@ class LeastNeeds:
 
     @classmethod
     def of(
-        cls, figures: ModelFigures, *, cache_bytes_per_token: int, update_bytes: int, context_tokens: int
+        cls,
+        figures: ModelFigures,
+        *,
+        cache_bytes_per_token: int,
+        update_bytes: int,
+        context_tokens: int,
+        slots_bytes: int,
     ) -> "LeastNeeds":
         """The base model in half precision for the server; the adapter in single precision, as it is trained.
 
         `cache_bytes_per_token`: keys and values in half precision, of at least one conversation of `context_tokens`;
         an update takes one such rollout at least, with checkpointing. `update_bytes`: of one number of its base model.
+        `slots_bytes`: the server's room for adapters.
         """
         kept = (figures.activation_bytes_per_token or 0) * update_bytes // _SINGLE_BYTES
         longest = int(_CHECKPOINTED_SHARE * kept * context_tokens)
         resident = update_bytes * figures.parameters + figures.adapter_bytes + _UPDATE_BESIDE_BYTES
+        weights, cache = _HALF_BYTES * figures.parameters, cache_bytes_per_token * context_tokens
         return cls(
             update=resident + longest,
             resident=resident,
-            server=_HALF_BYTES * figures.parameters + cache_bytes_per_token * context_tokens + _SERVER_BESIDE_BYTES,
+            server=weights + slots_bytes + cache + _SERVER_BESIDE_BYTES,
         )
 
 
@@ -85,8 +93,8 @@ def _too_small(needs: LeastNeeds, gpu: GpuMemory, how: str) -> GpuTooSmall:
     return GpuTooSmall(
         f"The GPU has {_gib(gpu.free)} free of {_gib(gpu.total)}. A vLLM server for this model takes at least"
         f" {_gib(needs.server)} of it and the update at least {_gib(needs.update)}, of which it keeps"
-        f" {_gib(needs.resident)} between updates: {how}. A smaller max_context_tokens or a larger GPU helps, or vLLM"
-        " servers elsewhere (RFT_VLLM_SERVERS)."
+        f" {_gib(needs.resident)} between updates: {how}. A smaller max_context_tokens, an adapter of a smaller"
+        " rank or a larger GPU helps, or vLLM servers elsewhere (RFT_VLLM_SERVERS)."
     )
 
 

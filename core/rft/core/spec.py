@@ -210,6 +210,11 @@ class RunSpec(Record):
         is_same_engine = is_in_trainers_arithmetic(self.engine, self.base_dtype)
         return not is_same_engine or self.hyperparameters.max_staleness > 0
 
+    @property
+    def policy_versions(self) -> int:
+        """Those that are sampled from at once at most, with one that is on its way."""
+        return self.hyperparameters.max_staleness + 2
+
     @model_validator(mode="before")
     @classmethod
     def _of_an_earlier_release(cls, given: object) -> object:

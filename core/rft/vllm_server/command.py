@@ -41,6 +41,11 @@ def held_rank(lora_rank: int) -> int:
     return next((rank for rank in _RANKS if rank >= lora_rank), lora_rank)
 
 
+def adapters_at_once(policy_versions: int) -> int:
+    """For how many a server makes room that is to sample from so many policy versions at once."""
+    return max(_ADAPTERS_AT_ONCE, policy_versions)
+
+
 def server_command(python: Path, options: ServerOptions) -> list[str]:
     """What is executed."""
     flags: dict[str, str | int | float | None] = {
@@ -53,7 +58,7 @@ def server_command(python: Path, options: ServerOptions) -> list[str]:
         "--generation-config": "vllm",
         "--logprobs-mode": "processed_logprobs",
         "--enable-lora": None,
-        "--max-loras": max(_ADAPTERS_AT_ONCE, options.policy_versions),
+        "--max-loras": adapters_at_once(options.policy_versions),
         "--max-cpu-loras": max(_ADAPTERS_KNOWN, 2 * options.policy_versions),
         "--max-lora-rank": held_rank(options.lora_rank),
         "--max-num-seqs": options.requests_at_once,

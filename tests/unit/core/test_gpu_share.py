@@ -23,9 +23,13 @@ QWEN_4B = ModelFigures(
 CACHE_BYTES = 2 * 2 * 8 * 128 * 36
 
 
-def needs_of(context_tokens: int, update_bytes: int = 2) -> LeastNeeds:
+def needs_of(context_tokens: int, update_bytes: int = 2, slots_bytes: int = 0) -> LeastNeeds:
     return LeastNeeds.of(
-        QWEN_4B, cache_bytes_per_token=CACHE_BYTES, update_bytes=update_bytes, context_tokens=context_tokens
+        QWEN_4B,
+        cache_bytes_per_token=CACHE_BYTES,
+        update_bytes=update_bytes,
+        context_tokens=context_tokens,
+        slots_bytes=slots_bytes,
     )
 
 
@@ -50,6 +54,11 @@ def test_a_longer_context_takes_more_of_both() -> None:
     short, long = needs_of(2048), needs_of(32_768)
     assert long.server - short.server == CACHE_BYTES * (32_768 - 2048)
     assert long.update > short.update
+
+
+def test_what_a_server_keeps_for_adapters_is_its_own_need() -> None:
+    without, having = needs_of(4096), needs_of(4096, slots_bytes=5 * GIB)
+    assert having == LeastNeeds(without.update, without.resident, without.server + 5 * GIB)
 
 
 def test_in_turns_a_model_of_4b_has_its_whole_context_on_a_gpu_of_24_gib() -> None:

@@ -7,16 +7,19 @@ from typing import Any, cast
 
 import pytest
 import torch
-from transformers import PreTrainedTokenizerBase
+from peft import get_peft_model
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase
 
 from rft.core.chat_spec import JobChat
 from rft.core.devices import Devices
 from rft.core.errors import RunPaused
-from rft.core.gpu_share import GpuMemory
+from rft.core.gpu_share import GpuMemory, LeastNeeds
 from rft.core.graders import EndpointGrader
-from rft.core.hyperparameters import Hyperparameters, resolve
+from rft.core.hyperparameters import Hyperparameters, LoraSpec, resolve
 from rft.core.spec import Engine, RunSpec, ShardBase, VllmSpec
-from rft.trainer.gpu_share import own_gpu, with_gpu_share
+from rft.trainer.gpu_share import least_needs, own_gpu, with_gpu_share
+from rft.trainer.model_figures import slot_parameters
+from rft.trainer.policy import lora_config
 from rft.trainer.ranks.sharded_base import shard_layers
 from rft.trainer.ranks.sharding import shards_base
 from rft.trainer.ranks.world import World
@@ -46,6 +49,37 @@ def test_every_family_has_a_share(family: str, tokenizer: PreTrainedTokenizerBas
     share = with_gpu_share(spec_of(tmp_path), GPU, torch.bfloat16).vllm.gpu_memory_share
     assert share is not None
     assert 2 / 24 < share < 18.5 / 24, "the server has more than its own overhead, and leaves as much"
+
+
+def test_both_have_room_for_the_adapters_that_were_ordered(model_dir: Path) -> None:
+    def needs_of(rank: int, target_modules: tuple[str, ...] | None = None, max_staleness: int = 0) -> LeastNeeds:
+        lora = LoraSpec(rank=rank, target_modules=target_modules)
+        spec = spec_of(model_dir).model_copy(update={"lora": lora})
+        figures = spec.hyperparameters.model_copy(update={"max_staleness": max_staleness})
+        return least_needs(spec.model_copy(update={"hyperparameters": figures}), torch.bfloat16)
+
+    model = AutoModelForCausalLM.from_pretrained(model_dir)
+    numbers = sum(sum(weight.shape) for weight in model.parameters() if weight.dim() == 2)
+    if model.config.tie_word_embeddings:  # A server makes room at both.
+        numbers += model.config.vocab_size + model.config.hidden_size
+    small, large = needs_of(16), needs_of(512)
+    assert large.server - small.server == 4 * 2 * numbers * (512 - 16), "four at once, in half precision"
+    assert needs_of(500).server == large.server, "a server knows a few ranks"
+    assert needs_of(16, max_staleness=6).server - small.server == 4 * 2 * numbers * 16
+    assert needs_of(16, ("q_proj",)).server == small.server, "it makes room at every layer"
+    trained = get_peft_model(model, lora_config(model, LoraSpec(rank=496))).num_parameters(only_trainable=True)
+    assert large.resident - small.resident == 4 * 4 * trained, "with gradient and optimizer, in single precision"
+    assert needs_of(16, ("q_proj",)).resident < small.resident
+
+
+def test_a_server_makes_room_for_adapters_at_every_expert(tokenizer: PreTrainedTokenizerBase) -> None:
+    def numbers(experts: int) -> int:
+        config = tiny("qwen3_moe", tokenizer).config
+        config.num_experts = experts
+        return slot_parameters(config)
+
+    layers, router = 2, 1
+    assert numbers(5) - numbers(4) == layers * (3 * (32 + 16) + router), "from 32 to 16 twice, and back"
 
 
 @pytest.mark.parametrize(

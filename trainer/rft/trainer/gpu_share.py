@@ -10,7 +10,8 @@ from rft.core.errors import RunPaused
 from rft.core.gpu_share import GpuMemory, GpuTooSmall, LeastNeeds, server_share, server_share_in_turns
 from rft.core.spec import Engine, RunSpec
 from rft.engines.kv_slots import KvSlots
-from rft.trainer.model_figures import figures_of
+from rft.trainer.model_figures import figures_of, slot_parameters
+from rft.vllm_server.command import adapters_at_once, held_rank
 from rft.vllm_server.environment import is_for_cpu
 
 
@@ -45,12 +46,14 @@ def with_gpu_share(spec: RunSpec, gpu: GpuMemory | None, base_dtype: torch.dtype
 def least_needs(spec: RunSpec, base_dtype: torch.dtype) -> LeastNeeds:
     """Of a server of the run's own and of an update with the base model in this arithmetic."""
     config, limit = AutoConfig.from_pretrained(spec.base_model), spec.vllm.max_context_tokens
-    figures = figures_of(config, max_context_tokens=spec.chat.max_context_tokens, is_held=False)
+    figures = figures_of(config, max_context_tokens=spec.chat.max_context_tokens, is_held=False, lora=spec.lora)
+    slots = adapters_at_once(spec.policy_versions)
     return LeastNeeds.of(
         figures,
         cache_bytes_per_token=KvSlots.bytes_per_token(config.get_text_config()) // 2,  # Counted in single precision.
         update_bytes=base_dtype.itemsize,
         context_tokens=min(figures.max_context_tokens, limit or figures.max_context_tokens),
+        slots_bytes=slots * slot_parameters(config) * held_rank(spec.lora.rank) * torch.bfloat16.itemsize,
     )
 
 

@@ -1,6 +1,7 @@
 """What a base model takes of this machine, from its configuration alone: it is built without weights."""
 
 import copy
+from math import prod
 
 import torch
 from peft import get_peft_model
@@ -19,11 +20,15 @@ from rft.trainer.policy import lora_config
 from rft.trainer.token_budget import free_bytes, tokens_within
 
 
-def figures_of(config: PretrainedConfig, *, max_context_tokens: int | None, is_held: bool) -> ModelFigures:
-    """`is_held`: by the engine `transformers`. Raises UnusableModel where the configuration makes no model."""
-    model = _without_weights(config)
+def figures_of(
+    config: PretrainedConfig, *, max_context_tokens: int | None, is_held: bool, lora: LoraSpec | None = None
+) -> ModelFigures:
+    """With this adapter, or the usual one. `is_held`: by the engine `transformers`.
+
+    Raises UnusableModel where the configuration makes no model, RunFailed where it has no layer that `lora` names.
+    """
+    model, lora = _without_weights(config), lora or LoraSpec()
     parameters = sum(weight.numel() for weight in model.parameters())
-    lora = LoraSpec()
     policy = get_peft_model(model, lora_config(model, lora), low_cpu_mem_usage=True)
     adapted = {name.partition(".base_layer.") for name, _ in policy.named_parameters() if ".base_layer." in name}
     context, per_token = context_of(config, max_context_tokens), kept_bytes_per_token(policy, model)
@@ -40,6 +45,19 @@ def figures_of(config: PretrainedConfig, *, max_context_tokens: int | None, is_h
         cache=_cache(model, context) if is_held else None,
         has_gpu=device.type == "cuda",
     )
+
+
+def slot_parameters(config: PretrainedConfig) -> int:
+    """Numbers of an adapter of rank 1 where a vLLM server makes room for it: at every layer of the text model, each
+    expert, embedding and head included, whichever layers are trained. Raises as `figures_of`."""
+    model = _without_weights(config)
+    parts = [part for part in (model.get_decoder(), model.get_output_embeddings()) if part is not None]
+    hidden, found = model.config.get_text_config().hidden_size, 0
+    for name, weight in (named for part in parts for named in part.named_parameters()):
+        if weight.dim() > 1:
+            second = hidden if name.endswith("gate_up_proj") else 0  # Two layers to vLLM, each with its own way in.
+            found += prod(weight.shape[:-2]) * (sum(weight.shape[-2:]) + second)
+    return found
 
 
 def _cache(model: PreTrainedModel, max_context_tokens: int) -> CacheFigures:

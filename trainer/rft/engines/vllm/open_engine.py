@@ -105,7 +105,7 @@ def _own_server(spec: RunSpec, options: EngineOptions, port: int, log: Path, gpu
         is_cpu=is_for_cpu(python),
         max_context_tokens=options.max_context_tokens,
         lora_rank=spec.lora.rank,
-        policy_versions=spec.hyperparameters.max_staleness + 2,
+        policy_versions=spec.policy_versions,
         requests_at_once=options.requests_at_once,
         cpu_cache_gib=spec.vllm.cpu_cache_gib,
         gpu_memory_share=spec.vllm.gpu_memory_share or _UNSAID_SHARE,
