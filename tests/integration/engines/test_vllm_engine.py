@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -317,14 +317,56 @@ async def test_servers_sleep_while_somebody_else_has_their_gpus(tmp_path: Path) 
         assert asked == [(SLEEP, "level=1"), (WAKE_UP, "")]
 
 
+def over_own(url: str, folder: Path, ensure_running: Callable[[], None], **options: Any) -> VllmEngine:
+    """An engine over a server of our own, which `ensure_running` starts."""
+    return VllmEngine(
+        [ServerAddress(url, ensure_running)],
+        AdapterFolder(folder / "adapters", run="job", launch="1"),
+        EngineOptions(base_model="/home/me/tiny", max_context_tokens=512, poll_s=0.01, **options),
+    )
+
+
+async def test_a_server_that_is_started_again_when_an_update_begins_sleeps_before_it(tmp_path: Path) -> None:
+    dying = await LoopbackEndpoint(scripted(), port=free_port()).__aenter__()
+    starts: list[str] = []
+    engine = over_own(dying.base_url, tmp_path, lambda: starts.append("asked for"))
+    await engine.publish(1, adapter(tmp_path / "c1"))
+    await dying.__aexit__()
+    starts.clear()
+    await until(lambda: bool(starts), "it is started again")
+    asleep = asyncio.create_task(engine.sleep())
+    reborn = scripted()
+    async with LoopbackEndpoint(reborn, port=dying.port):
+        await asleep
+        assert [call.path for call in reborn.calls if call.path in (SLEEP, COMPLETIONS)] == [SLEEP]
+        await engine.close()
+
+
+async def test_a_server_whose_sleep_was_lost_is_asked_again(tmp_path: Path) -> None:
+    server = scripted()
+    async with LoopbackEndpoint(server) as endpoint:
+        engine = over_own(endpoint.base_url, tmp_path, lambda: None)
+        await engine.open()
+        server.loses_next = SLEEP
+        await engine.sleep()
+        assert [call.path for call in server.calls if call.path in (SLEEP, WAKE_UP)] == [SLEEP, WAKE_UP, SLEEP]
+        await engine.close()
+
+
+async def test_a_server_that_does_not_come_back_for_an_update_pauses_the_run(tmp_path: Path) -> None:
+    async with LoopbackEndpoint(scripted()) as endpoint:
+        engine = over_own(endpoint.base_url, tmp_path, lambda: None, start_patience_s=1.0)
+        await engine.open()
+    with pytest.raises(RunPaused, match=r"it cannot sleep during updates") as paused:
+        await engine.sleep()
+    assert paused.value.code == "engine_unreachable"
+    await engine.close()
+
+
 async def test_a_server_that_dies_asleep_is_started_again_once_its_gpu_is_free(tmp_path: Path) -> None:
     starts: list[str] = []
     dying = await LoopbackEndpoint(scripted(), port=free_port()).__aenter__()
-    engine = VllmEngine(
-        [ServerAddress(dying.base_url, lambda: starts.append("asked for"))],
-        AdapterFolder(tmp_path / "adapters", run="job", launch="1"),
-        EngineOptions(base_model="/home/me/tiny", max_context_tokens=512, poll_s=0.01, patience_s=60.0),
-    )
+    engine = over_own(dying.base_url, tmp_path, lambda: starts.append("asked for"))
     await engine.publish(1, adapter(tmp_path / "c1"))
     await engine.sleep()
     starts.clear()

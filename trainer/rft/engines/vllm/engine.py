@@ -137,11 +137,13 @@ class VllmEngine:
     async def sleep(self) -> None:
         """Lend the servers' GPUs to an update. No sample may be in flight; none is answered before `wake_up`.
 
-        Raises RunPaused where a server cannot.
+        Servers of our own that are being started come up first. Raises RunPaused where a server cannot sleep.
         """
         pool = await self._pool()
         try:
-            await pool.sleep()
+            await pool.sleep(self._options.start_patience_s)
+        except ServerLost as lost:
+            raise RunPaused("engine_unreachable", f"{lost}: it cannot sleep during updates") from lost
         except ServerRefused as refusal:
             raise RunPaused("engine_unfit", f"{refusal}: it cannot sleep during updates") from refusal
 

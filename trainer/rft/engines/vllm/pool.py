@@ -22,6 +22,8 @@ POLL_S = 1.0
 _MISSES = 3
 """A server that was asked so often for its health and did not answer hangs."""
 
+_SLEEP_TRIES = 2
+
 
 class ServerUnfit(RftError):
     """The server works but is not one for this run: another release, another model. Waiting does not help."""
@@ -78,6 +80,15 @@ class ServerPool:
         down = [server for server in self.servers.values() if server.name not in self.router.up]
         return "; ".join(server.problem for server in down)
 
+    @property
+    def _own_down(self) -> bool:
+        """Whether one that we start ourselves is not up."""
+        return any(s.ensure_running is not None and s.name not in self.router.up for s in self.servers.values())
+
+    @property
+    def _is_hopeless(self) -> bool:
+        return self.is_closed or any(server.is_unfit for server in self.servers.values())
+
     def open(self) -> None:
         """Begin to look after the servers."""
         self._watches = [asyncio.create_task(self._watch(server)) for server in self.servers.values()]
@@ -92,11 +103,26 @@ class ServerPool:
         await asyncio.gather(*self._watches, return_exceptions=True)
         self._announce()
 
-    async def sleep(self) -> None:
-        """Let all servers that are up give their memory up; until `wake_up`, none is started again. Raises
-        ServerRefused, SamplerError."""
-        self._is_asleep = self._have_slept = True
-        await self.at_each(lambda server: server.client.sleep())
+    async def sleep(self, patience_s: float) -> None:
+        """Let all servers give their memory up; until `wake_up`, none is started again.
+
+        One of our own that is down is waited for: it has its memory as soon as it is started, asked or not. Raises
+        ServerLost where one does not sleep for so long, ServerRefused, SamplerError.
+        """
+        for _ in range(_SLEEP_TRIES):
+            if not await self.own_are_up(patience_s):
+                break
+            self._is_asleep = self._have_slept = True
+            await self.at_each(lambda server: server.client.sleep())
+            if not self._own_down:
+                return
+            self._is_asleep = False  # What has become of one that is lost is known once it is back.
+        raise ServerLost(self.problems)
+
+    async def own_are_up(self, patience_s: float) -> bool:
+        """Wait until all servers that are our own are up; whether they are in time."""
+        await self.until(lambda pool: not pool._own_down or pool._is_hopeless, patience_s)
+        return not self._own_down
 
     async def wake_up(self) -> None:
         """Let them take it back, and look after them again. One that died meanwhile is lost. Raises as `sleep`."""
