@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 import pytest
@@ -15,7 +16,7 @@ from torch import distributed as dist
 from transformers import PreTrainedTokenizerBase
 
 from rft.core.devices import Devices
-from rft.core.errors import RunAborted, RunPaused
+from rft.core.errors import RunAborted, RunFailed, RunPaused
 from rft.core.hyperparameters import LoraSpec
 from rft.engines.base_model import load_base_model
 from rft.trainer.grpo import PolicyTrainer
@@ -154,6 +155,38 @@ def test_a_rank_that_runs_out_of_memory_in_a_pass_of_all_tells_why_before_it_end
     ) as paused:
         compute(ranks, trainer, [long] * 4)
     assert paused.value.code == "sharded_out_of_memory"
+
+
+def test_a_rank_that_cannot_have_its_part_of_the_base_model_tells_why(processes: RankProcesses) -> None:
+    settings = replace(SETTINGS, is_sharded=True)
+    ranks = OtherRanks(processes, torch_threads=1)
+    with pytest.raises(RunPaused, match="Rank 1 of 2: RFT_DEVICES names a GPU for rank 1 of 2 that torch") as paused:
+        ranks.set_up(SetUp("/nowhere", settings, torch_threads=1, needs_gpu=True))
+    assert paused.value.code == "devices_unfit"
+    ranks.close()
+
+
+def test_a_rank_whose_base_model_does_not_load_is_heard_before_ours_is_loaded(processes: RankProcesses) -> None:
+    ranks = OtherRanks(processes, torch_threads=1)
+    ranks.set_up(SetUp("/nowhere", replace(SETTINGS, is_sharded=True), torch_threads=1))
+
+    def load() -> NoReturn:
+        pytest.fail("loaded in vain")
+
+    with pytest.raises(RunFailed, match=r"Rank 1 of 2: .*nowhere"):
+        ranks.base_model(load)
+    ranks.close()
+
+
+def test_ranks_with_and_without_a_gpu_have_no_layers_in_common(
+    processes: RankProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = OtherRanks(processes, torch_threads=1)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(RunPaused, match="Rank 0 of 2 has a GPU and rank 1 has none") as paused:
+        ranks.set_up(SetUp("/nowhere", replace(SETTINGS, is_sharded=True), torch_threads=1))
+    assert paused.value.code == "devices_unfit"
+    ranks.close()
 
 
 def test_a_rank_that_dies_before_it_has_come_is_told_as_well(processes: RankProcesses) -> None:

@@ -11,6 +11,7 @@ Rank 0 itself waits by looking at the store, so that it can be stopped meanwhile
 import logging
 import pickle
 import threading
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -22,7 +23,8 @@ from torch import distributed as dist
 from torch.distributed import FileStore, Store  # pyright: ignore[reportPrivateImportUsage]
 from torch.distributed.rendezvous import rendezvous
 
-from rft.trainer.ranks.world import World
+from rft.core.errors import RunPaused
+from rft.trainer.ranks.world import UNFIT, World
 
 T = TypeVar("T")
 FOR_EVER = timedelta(days=365)
@@ -30,6 +32,8 @@ _MEETING = timedelta(minutes=30)
 """How long ranks may take to import torch and find each other."""
 _CLOSE_S = 10.0
 _BEGIN = "rft/begin"
+_AGREED = "agreed"
+_LOOK_S = 0.05
 
 
 class RankGroup:
@@ -62,11 +66,41 @@ class RankGroup:
             if not self._is_closed:
                 tell(rank)
 
-    def for_layers(self) -> dist.ProcessGroup:
-        """A group in which layers' parts are gathered, on all ranks at once. What breaks there breaks nothing else."""
+    def for_layers(self, look: Callable[[], None] = lambda: None) -> dist.ProcessGroup:
+        """A group in which layers' parts are gathered, on all ranks at once. What breaks there breaks nothing else.
+
+        `look`: on rank 0, called while others are waited for; what it raises lets them go. Raises RunPaused where some
+        ranks have a GPU and others none.
+        """
         self._opened += 1
         backend = "nccl" if torch.cuda.is_available() else "gloo"
+        if self.world.rank == 0:
+            self._agree(backend, look)
+        else:
+            self._store.set(f"{self._agreement}/{self.world.rank}", backend)
+            while not self._store.check([self._agreement]):
+                time.sleep(_LOOK_S)
+            if self._store.get(self._agreement).decode() != _AGREED:
+                raise RuntimeError("rank 0 does not go on")
         return cast(dist.ProcessGroup, dist.new_group(backend=backend, timeout=FOR_EVER))
+
+    def _agree(self, backend: str, look: Callable[[], None]) -> None:
+        """Nobody enters a new group, whose members are waited for without a look, before all are about to."""
+        said = "not agreed"
+        try:
+            others = [f"{self._agreement}/{rank}" for rank in range(1, self.world.size)]
+            while not self._store.check(others):
+                look()
+            for rank, key in enumerate(others, start=1):
+                if self._store.get(key).decode() != backend:
+                    raise _unlike(rank, self.world.size, has_gpu=backend == "gloo")
+            said = _AGREED
+        finally:
+            self._store.set(self._agreement, said)
+
+    @property
+    def _agreement(self) -> str:
+        return f"rft/layers/{self._opened}"
 
     def is_turn_to_load(self) -> bool:
         """Whether the rank behind us has loaded its part: a host's memory need not hold the model for all at once."""
@@ -140,6 +174,15 @@ class RankGroup:
 
     def _key(self, rank: int, number: int | None = None) -> str:
         return f"rft/answer/{rank}/{self._said if number is None else number}"
+
+
+def _unlike(rank: int, size: int, *, has_gpu: bool) -> RunPaused:
+    ours, theirs = ("no GPU", f"rank {rank} has one") if has_gpu else ("a GPU", f"rank {rank} has none")
+    return RunPaused(
+        UNFIT,
+        f"Rank 0 of {size} has {ours} and {theirs}: a base model in parts needs a GPU for each rank, or for none. Start"
+        " no more ranks on a host than it has GPUs and resume the job.",
+    )
 
 
 def launched_store(world: World) -> Store:

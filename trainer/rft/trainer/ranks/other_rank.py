@@ -79,13 +79,21 @@ class _OtherRank:
             request: Request = self._group.receive()
             match request:
                 case SetUp():
-                    self._group.answer(_attempted(partial(self._set_up, request)))
+                    self._begin(request)
                 case Share():
                     self._compute(request)
                 case Pass():
                     self._make_pass()
                 case End():
                     return
+
+    def _begin(self, order: SetUp) -> None:
+        answer = _attempted(partial(self._set_up, order))
+        if order.settings.is_sharded and isinstance(answer, Failed):
+            # Rank 0 hears no answers while it waits for what comes before its own part; then let the others go on.
+            self._group.tell_failure(answer)
+            self._group.has_loaded()
+        self._group.answer(answer)
 
     def _set_up(self, order: SetUp) -> Answer:
         torch.set_num_threads(self._group.world.threads(order.torch_threads))
@@ -108,10 +116,9 @@ class _OtherRank:
         layers = self._group.for_layers()
         while not self._group.is_turn_to_load():
             time.sleep(_LOOK_S)
-        try:
-            return shard_layers(load_base_model(order.base_model, order.settings.base_dtype), layers)
-        finally:
-            self._group.has_loaded()
+        model = shard_layers(load_base_model(order.base_model, order.settings.base_dtype), layers)
+        self._group.has_loaded()
+        return model
 
     def _make_pass(self) -> None:
         assert self._trainer is not None, "rank 0 sets up first"

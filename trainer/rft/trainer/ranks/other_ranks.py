@@ -75,19 +75,20 @@ class OtherRanks:
         self._group.on_loss(self._tell_lost)
 
     def set_up(self, order: SetUp) -> None:
-        """Begin to load what they compute with."""
+        """Begin to load what they compute with. Raises RankLost, RunFailed, RunPaused."""
         self._hand_out([order] * (self.world.size - 1))
         self._layers = None
         if order.settings.is_sharded:
             with self._broken_is_lost():
-                self._layers = self._group.for_layers()
+                self._layers = self._group.for_layers(self._look_for_failure)
 
     def base_model(self, load: Callable[[], PreTrainedModel]) -> PreTrainedModel:
-        """Ours, or our part of it once all others have theirs. Raises RankLost."""
+        """Ours, or our part of it once all others have theirs. Raises as `set_up`."""
         if self._layers is None:
             return load()
         while not self._group.is_turn_to_load():
-            self._look()
+            self._look_for_failure()
+        self._look_for_failure()
         return shard_layers(load(), self._layers)
 
     def most(self, passes: int) -> int:
@@ -181,6 +182,12 @@ class OtherRanks:
         if self._processes is not None and (how := self._processes.ended()) is not None:
             raise RankLost(how)
         time.sleep(_LOOK_S)
+
+    def _look_for_failure(self) -> None:
+        """The same. Raises what a rank told that it cannot, too."""
+        if (told := self._group.failure()) is not None:
+            raise self._failed(*told)
+        self._look()
 
     @contextmanager
     def _broken_is_lost(self) -> Generator[None]:
