@@ -353,6 +353,23 @@ async def test_a_server_whose_sleep_was_lost_is_asked_again(tmp_path: Path) -> N
         await engine.close()
 
 
+async def test_all_servers_of_our_own_are_waited_for_before_an_update_has_their_gpus(tmp_path: Path) -> None:
+    starting, late = scripted(), free_port()
+    async with LoopbackEndpoint(scripted()) as first:
+        urls = [first.base_url, f"http://127.0.0.1:{late}"]
+        engine = VllmEngine(
+            [ServerAddress(url, lambda: None) for url in urls],
+            AdapterFolder(tmp_path / "adapters", run="job", launch="1"),
+            EngineOptions(base_model="/home/me/tiny", max_context_tokens=512, poll_s=0.01),
+        )
+        await engine.open()
+        opened = asyncio.create_task(engine.open_all())
+        async with LoopbackEndpoint(starting, port=late):
+            await opened
+            assert starting.calls, "it was up and admitted"
+            await engine.close()
+
+
 async def test_a_server_that_does_not_come_back_for_an_update_pauses_the_run(tmp_path: Path) -> None:
     async with LoopbackEndpoint(scripted()) as endpoint:
         engine = over_own(endpoint.base_url, tmp_path, lambda: None, start_patience_s=1.0)

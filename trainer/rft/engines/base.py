@@ -32,6 +32,15 @@ class BaseModelEngine(Protocol):
 
 
 @runtime_checkable
+class StartingEngine(Protocol):
+    """An engine over servers of the run's own, which take long to start."""
+
+    async def open_all(self) -> None:
+        """Wait until all of them are up. Raises RunPaused, SamplerError."""
+        ...
+
+
+@runtime_checkable
 class SleepingEngine(Protocol):
     """An engine that can lend its devices' memory to an update."""
 

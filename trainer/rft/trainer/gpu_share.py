@@ -43,6 +43,13 @@ def with_gpu_share(spec: RunSpec, gpu: GpuMemory | None, base_dtype: torch.dtype
         raise RunPaused("gpu_too_small", str(problem)) from problem
 
 
+def shares_gpu(spec: RunSpec, gpu: GpuMemory | None) -> bool:
+    """Whether a vLLM server of the run's own is on the `gpu` that the run trains on, if any."""
+    if gpu is None or spec.engine != Engine.VLLM or spec.vllm.servers or is_for_cpu(Path(spec.vllm.python)):
+        return False
+    return spec.devices is None or not spec.devices.vllm or spec.devices.take_turns
+
+
 def least_needs(spec: RunSpec, base_dtype: torch.dtype) -> LeastNeeds:
     """Of a server of the run's own and of an update with the base model in this arithmetic."""
     config, limit = AutoConfig.from_pretrained(spec.base_model), spec.vllm.max_context_tokens

@@ -1,11 +1,12 @@
 """What a run does once torch is there: model, engine and ways out are put together, then come baseline and steps."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
 import torch
+from transformers import PreTrainedModel
 
 from rft.chat.chat_format import ChatFormat
 from rft.core.dataset import DatasetRow
@@ -13,7 +14,7 @@ from rft.core.errors import RunFailed, RunPaused
 from rft.core.events import RoundRedone
 from rft.core.spec import RunSpec
 from rft.core.step_record import Optimization
-from rft.engines.base import Engine
+from rft.engines.base import Engine, StartingEngine
 from rft.engines.base_model import load_base_model
 from rft.engines.choose import open_engine
 from rft.engines.tokenizer import load_tokenizer, token_bytes
@@ -29,10 +30,11 @@ from rft.trainer.engine_probe import EngineProbe
 from rft.trainer.events import EventWriter
 from rft.trainer.fitting import split_by_fit
 from rft.trainer.given_out import GivenOut
-from rft.trainer.gpu_share import own_gpu, with_gpu_share
+from rft.trainer.gpu_share import own_gpu, shares_gpu, with_gpu_share
 from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.heap import return_large_blocks
 from rft.trainer.ledger import Ledger
+from rft.trainer.loop_thread import LoopThread
 from rft.trainer.losses import ClipRange
 from rft.trainer.progress import ProgressReporter
 from rft.trainer.ranks.gpus import require_gpu
@@ -98,9 +100,10 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
     base_dtype = update_dtype(spec)
     spec = _with_gpu_share(spec, base_dtype, events)
     settings = _update_settings(spec, base_dtype, context.world, events)
-    if ranks is not None:  # First: they load what we do, meanwhile.
-        needs_gpu = spec.devices is not None and bool(spec.devices.train)
-        ranks.set_up(SetUp(spec.base_model, settings, spec.torch_threads, needs_gpu=needs_gpu))
+    load_others = _loading_of(ranks, spec, settings)
+    is_gpu_shared = shares_gpu(spec, own_gpu())
+    if not is_gpu_shared:  # First: they load what we do, meanwhile.
+        load_others()
     engine = open_engine(spec, secrets, chat_format, context.folder)
     ledger, deadlines = Ledger(events), Deadlines()
     open_rollouts = OpenRolloutsFile(context.folder / layout.OPEN_ROLLOUTS)
@@ -162,9 +165,9 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
                 token_log.measured(trainer.figures.ratios)
             steps.judge_gap(step, optimization)
 
-        load = partial(load_base_model, spec.base_model, settings.base_dtype)
+        after = partial(_start_all, engine, loop_thread, load_others) if is_gpu_shared else _do_nothing
         trainer = PolicyTrainer(
-            load() if ranks is None else ranks.base_model(load),
+            _base_model(spec, settings, ranks, after),
             tokenizer,
             settings,
             output_dir=checkpoints.folder,
@@ -191,6 +194,30 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
     finally:
         loop_thread.finish(*(close() for close in last))
         open_rollouts.shut()
+
+
+def _loading_of(ranks: OtherRanks | None, spec: RunSpec, settings: UpdateSettings) -> Callable[[], None]:
+    """What lets other ranks begin to load."""
+    if ranks is None:
+        return _do_nothing
+    needs_gpu = spec.devices is not None and bool(spec.devices.train)
+    order = SetUp(spec.base_model, settings, spec.torch_threads, needs_gpu=needs_gpu)
+    return partial(ranks.set_up, order)
+
+
+def _start_all(engine: Engine, loop_thread: LoopThread, load_others: Callable[[], None]) -> None:
+    """A server takes for its own what changes on its GPU while it starts: base models are loaded after that."""
+    assert isinstance(engine, StartingEngine), "vLLM's servers alone share a GPU with an update"
+    loop_thread.call(engine.open_all())
+    load_others()
+
+
+def _base_model(
+    spec: RunSpec, settings: UpdateSettings, ranks: OtherRanks | None, after: Callable[[], None]
+) -> PreTrainedModel:
+    after()
+    load = partial(load_base_model, spec.base_model, settings.base_dtype)
+    return load() if ranks is None else ranks.base_model(load)
 
 
 def _take_steps(trainer: PolicyTrainer, steps: Steps, resume_from: str | None) -> None:
@@ -225,6 +252,10 @@ def _fitting(
     for notice in notices:
         events.append(notice)
     return fit.fitting
+
+
+def _do_nothing() -> None:
+    return
 
 
 def _alone(passes: int) -> int:

@@ -42,6 +42,12 @@ class VllmEngine:
         """Wait until a server is up, which the first call does otherwise. Raises RunPaused."""
         await self._pool()
 
+    async def open_all(self) -> None:
+        """Wait until all servers of our own are up, too. Raises RunPaused, SamplerError."""
+        pool = await self._pool()
+        if not await pool.own_are_up(self._options.start_patience_s):
+            raise _unreachable(pool)
+
     @property
     def policy_version(self) -> int:
         """The step that produced the weights that new rollouts sample from."""
@@ -298,4 +304,5 @@ def _is_settled(pool: ServerPool) -> bool:
 
 
 def _unreachable(pool: ServerPool) -> RunPaused:
-    return RunPaused("engine_unreachable", f"No vLLM server is up: {pool.problems}")
+    who = "A vLLM server is not up" if pool.up else "No vLLM server is up"
+    return RunPaused("engine_unreachable", f"{who}: {pool.problems}")
