@@ -20,6 +20,7 @@ from rft.core.errors import RunAborted, RunFailed, RunPaused
 from rft.core.hyperparameters import LoraSpec
 from rft.engines.base_model import load_base_model
 from rft.trainer.grpo import PolicyTrainer
+from rft.trainer.ranks import other_ranks
 from rft.trainer.ranks.messages import SetUp
 from rft.trainer.ranks.other_ranks import BrokenPass, OtherRanks
 from rft.trainer.ranks.processes import RankLost, RankProcesses
@@ -155,6 +156,31 @@ def test_a_rank_that_runs_out_of_memory_in_a_pass_of_all_tells_why_before_it_end
     ) as paused:
         compute(ranks, trainer, [long] * 4)
     assert paused.value.code == "sharded_out_of_memory"
+
+
+def test_why_a_run_ends_is_told_where_its_own_thread_waits_for_a_gpu_for_ever(
+    sharded: tuple[OtherRanks, PolicyTrainer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks, _ = sharded
+    told, left, has_left = list[str](), list[int](), threading.Event()
+
+    def stuck(error: Exception) -> int:
+        told.append(str(error))
+        return 3
+
+    def leave(status: int) -> None:
+        left.append(status)
+        has_left.set()
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(other_ranks, "_LEAVE_S", 0.1)
+    monkeypatch.setattr("os._exit", leave)
+    ranks.on_stuck = stuck
+    (child,) = own_children()
+    child.kill()
+    assert has_left.wait(60)
+    assert told == ["rank 1 of 2 was killed by SIGKILL; perhaps the host ran out of memory"]
+    assert left == [3]
 
 
 def test_a_rank_that_cannot_have_its_part_of_the_base_model_tells_why(processes: RankProcesses) -> None:

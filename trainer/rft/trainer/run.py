@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError, RunAborted, RunPaused
-from rft.core.events import Notice, RunEnded, RunStarted
+from rft.core.events import RunEnded, RunStarted
 from rft.core.secret_urls import put_secret_urls
 from rft.core.spec import RunSecrets, RunSpec
 from rft.rollouts.group import with_job_tools
@@ -21,7 +21,7 @@ from rft.run_directory.lock import locked
 from rft.scratch.disk import has_nothing_left, is_disk_full
 from rft.trainer.checkpoints import Checkpoints
 from rft.trainer.data import BadDataset, read_rows
-from rft.trainer.error_fields import error_fields
+from rft.trainer.endings import end_with, lost_notice
 from rft.trainer.events import EventWriter
 from rft.trainer.finished_rollouts import AdapterDigests, FinishedRollouts, forget_finished
 from rft.trainer.loop_thread import LoopThread
@@ -87,20 +87,13 @@ def _ending(
             log.info("stopped while: %s", error)
             return RunEnded(outcome="stopped", best_step=checkpoints.best_step)
         if isinstance(error, RankLost):
-            events.append(_lost_notice(error))
+            events.append(lost_notice(error))
             raise
         # What a customer's server says of its own disk may stand in an error of ours.
         if has_nothing_left(run_dir) or (not isinstance(error, RftError) and is_disk_full(error)):
             raise DiskFull(str(error)) from error
         log.exception("the run cannot go on")
-        code, message, param = error_fields(error)
-        return RunEnded(
-            outcome="paused" if isinstance(error, RunPaused) else "failed",
-            best_step=checkpoints.best_step,
-            error_code=code,
-            error_message=message,
-            error_param=param,
-        )
+        return end_with(error, checkpoints.best_step)
     return RunEnded(outcome="succeeded", best_step=checkpoints.best_step)
 
 
@@ -169,12 +162,6 @@ def _open_ranks(spec: RunSpec, launched: LaunchedRanks | None) -> tuple[World, R
     hide_launch(os.environ)
     use_own_gpu(os.environ, world, spec.devices)
     return world, processes or launched
-
-
-def _lost_notice(lost: RankLost) -> Notice:
-    how = str(lost)
-    message = f"{how[0].upper()}{how[1:]}. The run goes on from its last complete checkpoint with its next launch."
-    return Notice(level="warn", code="rank_lost", message=message)
 
 
 def _imported(loop_thread: LoopThread) -> Callable[[RunContext], None]:

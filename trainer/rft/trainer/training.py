@@ -26,6 +26,7 @@ from rft.run_directory import layout
 from rft.run_directory.files import read_spec
 from rft.run_directory.open_rollouts import OpenRolloutsFile
 from rft.trainer.beginnings import Beginnings
+from rft.trainer.endings import tell_end
 from rft.trainer.engine_probe import EngineProbe
 from rft.trainer.events import EventWriter
 from rft.trainer.fitting import split_by_fit
@@ -77,6 +78,7 @@ def _other_ranks(context: RunContext) -> Generator[OtherRanks | None]:
         torch_threads=context.spec.torch_threads,
         check=context.loop_thread.check,
         on_lost=context.loop_thread.fail,
+        on_stuck=partial(tell_end, context.events, context.checkpoints),
     )
     try:
         yield ranks

@@ -46,15 +46,17 @@ class OtherRanks:
         come_s: float = _COME_S,
         check: Callable[[], None] = lambda: None,
         on_lost: Callable[[Exception], None] = lambda lost: None,
+        on_stuck: Callable[[Exception], int] = lambda lost: EXIT_RANK_LOST,
     ) -> None:
         """Returns once all have come. Raises RankLost, and what `check` raises: it is asked while ranks are waited for.
 
         `come_s`: how long they may take to come. `on_lost` is called in a thread, at any time, with
-        what the run ends with.
+        what the run ends with. `on_stuck` is called there with the same where the thread that computes does not hear of
+        it: it says what this process ends with.
         """
         self.world, self._torch_threads = started.world, torch_threads
         self._processes = started if isinstance(started, RankProcesses) else None
-        self._check, self._on_lost = check, on_lost
+        self._check, self._on_lost, self.on_stuck = check, on_lost, on_stuck
         self._layers: dist.ProcessGroup | None = None
         """Where parts of the base model's layers are gathered; None: every rank has all of it."""
         self._is_idle, self._closing = True, threading.Event()
@@ -217,10 +219,11 @@ class OtherRanks:
         if self._closing.is_set():
             return
         told = None if self._layers is None else self._group.failure()
-        self._on_lost(self._lost(rank) if told is None else self._failed(*told))
+        lost = self._lost(rank) if told is None else self._failed(*told)
+        self._on_lost(lost)
         # A pass of all that waits for a GPU's part does not hear that the rank has gone.
         if self._layers is not None and torch.cuda.is_available() and not self._closing.wait(_LEAVE_S):
-            os._exit(EXIT_RANK_LOST)
+            os._exit(self.on_stuck(lost))
 
     def _lost(self, rank: int | None, error: Exception | None = None) -> RankLost:
         self._is_idle = False
