@@ -1,6 +1,7 @@
 """A platform with a base model and a finished job, whose checkpoints can be asked; one serving process for a module."""
 
 import asyncio
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ def scripted_platform(
 ) -> Generator[ServedPlatform]:
     """One whose models write what `tests.shared.scripted_engine` has them write, one request at a time."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("PYTHONPATH", str(ROOT))
+        patched.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
         engine = "tests.shared.scripted_engine:scripted_engine"
         changes: Any = {"engine": engine, "serving_requests_at_once": 1, "serving_models": 1, **more}
         with served_platform(database, home, base_model, **changes) as running:

@@ -120,7 +120,7 @@ class WithheldTurn(Record):
 
 
 class Prompt(Record):
-    """The prompt is read."""
+    """The prompt is read, and its policy has begun to sample."""
 
     event: Literal["prompt"] = "prompt"
     prompt_tokens: int

@@ -12,7 +12,7 @@ from rft.engines.base import Engine
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.serving.choices import ChoiceRun
 from rft.serving.policies import ServedPolicies
-from rft.serving.prompts import Conversation, read_prompt
+from rft.serving.prompts import Conversation, ReadPrompt, read_prompt
 from rft.serving.refusals import RequestRefused, adapter_gone, bad_request
 from rft.serving.remembered import RememberedConversations
 from rft.serving_wire.records import AdapterRef, Choice, CompletionRequest, Done, Event, Prompt, Refused
@@ -61,15 +61,6 @@ class Completions:
         conversation = Conversation(policy, request.tools, request.messages, request.sampled_turns)
         prompt = read_prompt(conversation, chat_format, self.remembered)
         self._refuse_too_long(len(prompt.token_ids))
-        tell(
-            Prompt(
-                prompt_tokens=len(prompt.token_ids),
-                remembered_tokens=prompt.remembered_tokens,
-                is_rendered_again=prompt.is_rendered_again,
-                token_ids=prompt.token_ids,
-                withheld=prompt.withheld,
-            )
-        )
 
         async def choose(version: int, index: int) -> Choice:
             run = ChoiceRun(
@@ -81,6 +72,7 @@ class Completions:
 
         try:
             async with self.policies.sampling_from(directory) as version:
+                tell(_told(prompt))  # Not before: a reply that has begun can have no status of a refusal any more.
                 await gather_or_cancel(choose(version, index) for index in range(request.n))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from errors
@@ -98,3 +90,13 @@ class Completions:
                 code="context_length_exceeded",
                 param="messages",
             )
+
+
+def _told(prompt: ReadPrompt) -> Prompt:
+    return Prompt(
+        prompt_tokens=len(prompt.token_ids),
+        remembered_tokens=prompt.remembered_tokens,
+        is_rendered_again=prompt.is_rendered_again,
+        token_ids=prompt.token_ids,
+        withheld=prompt.withheld,
+    )
