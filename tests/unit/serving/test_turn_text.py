@@ -6,23 +6,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rft.chat.syntax import TurnSyntax
+from rft.chat.syntaxes.bare_json import BareJsonSyntax
 from rft.chat.syntaxes.hermes import HermesSyntax
 from rft.serving.turn_text import IncrementalText, TurnText
 from rft.testing.samplers_tokenizer import ByteTokenizer
 
 SYNTAX = HermesSyntax()
-MARKERS = (*SYNTAX.markers, *SYNTAX.control_literals)
+BARE_JSON = BareJsonSyntax("llama3", markers=("<|start_header_id|>",))
 pieces = st.sampled_from(
     ["Hi", " ", "a < b", "<", "<tool", "é", "🙂", "<think>", "hm", "</think>", "\n", "{", "END", "EN",
      '<tool_call>{"name": "f", "arguments": {}}</tool_call>', "<tool_call>{"]
 )  # fmt: skip
 turns = st.lists(pieces, max_size=8).map("".join)
+json_pieces = st.sampled_from(['{"name": "f", ', '"parameters": {}}', "{", "[", "```", "json\n", ";", " ", "Hi"])
 
 
-def told(turn: str, sizes: list[int], *, stop: tuple[str, ...] = (), is_thinking: bool = False) -> TurnText:
+def told(
+    turn: str,
+    sizes: list[int],
+    *,
+    stop: tuple[str, ...] = (),
+    is_thinking: bool = False,
+    syntax: TurnSyntax = SYNTAX,
+) -> TurnText:
     """After all tokens, some at a time."""
     tokenizer = ByteTokenizer()
-    text, decoder = TurnText(MARKERS, stop, is_thinking=is_thinking), IncrementalText(tokenizer.decode)
+    text, decoder = TurnText(syntax, stop, is_thinking=is_thinking), IncrementalText(tokenizer.decode)
     ids, parts = tokenizer.encode(turn), list[str]()
     while ids and not text.is_stopped:
         size = sizes[len(parts) % len(sizes)]
@@ -77,9 +87,24 @@ def test_a_stop_sequence_in_two_tokens_stops() -> None:
     assert (text.told.strip(), text.is_stopped) == ("One", True)
 
 
+@pytest.mark.parametrize("answer", ['{"a": 1}', "[1, 2]", "```json\n{}\n```"])
+def test_an_answer_that_is_json_is_told_and_stopped_where_calls_have_marks(answer: str) -> None:
+    text = told(f"{answer}END more", [3], stop=("END",))
+    assert (text.told, text.is_stopped) == (answer, True)
+
+
+@given(st.lists(json_pieces).map("".join), sizes)
+def test_where_a_whole_answer_may_be_a_call_what_is_told_begins_the_content(turn: str, sizes: list[int]) -> None:
+    content = BARE_JSON.read(turn, ()).content
+    text = told(turn, sizes, syntax=BARE_JSON)
+    assert content.startswith(text.told)
+    text.end(content)
+    assert text.told == content
+
+
 @pytest.mark.timeout(20)
 def test_a_long_answer_is_told_without_being_searched_anew_for_every_token() -> None:
-    text = TurnText(MARKERS, ("END",), is_thinking=False)
+    text = TurnText(SYNTAX, ("END",), is_thinking=False)
     assert "".join(text.add("word ") for _ in range(40_000)) == ("word " * 40_000).rstrip()
 
 

@@ -61,6 +61,11 @@ class TurnSyntax(Protocol):
         ...
 
     @property
+    def call_beginnings(self) -> tuple[str, ...]:
+        """How a whole turn may begin that is a call without any mark; empty where all calls have marks."""
+        ...
+
+    @property
     def thought_marks(self) -> ThoughtMarks | None:
         """What stands around thoughts; None where this syntax has none."""
         ...
@@ -84,9 +89,11 @@ class TurnSyntax(Protocol):
 
 
 class PlainIds:
-    """Any call id will do: most templates print none. What opens results is most templates' own to print, too."""
+    """Any call id will do: most templates print none. What opens results is most templates' own to print, too, and most
+    calls have marks."""
 
     results_opening: str | None = None
+    call_beginnings: tuple[str, ...] = ()
 
     def shown_id(self, call_id: str) -> str:
         """The same."""

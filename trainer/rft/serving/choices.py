@@ -117,9 +117,9 @@ class ChoiceRun:
         return sample
 
     def _turn_text(self) -> TurnText:
-        syntax, last = self.chat_format.syntax, [*self.prompt.token_ids, *self._ids][-_LOOK_BACK_TOKENS:]
+        last = [*self.prompt.token_ids, *self._ids][-_LOOK_BACK_TOKENS:]
         is_thinking = self.chat_format.tokenizer.decode(last).rstrip().endswith(THINK_OPEN)
-        return TurnText((*syntax.markers, *syntax.control_literals), self.request.stop, is_thinking=is_thinking)
+        return TurnText(self.chat_format.syntax, self.request.stop, is_thinking=is_thinking)
 
     def _take(self, sample: Sample, parsed: ParsedTurn, text: TurnText) -> None:
         self._ids += sample.token_ids

@@ -3,12 +3,11 @@
 Pure. What is told is a beginning of what the whole turn is read as.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
+from rft.chat.syntax import TurnSyntax
 from rft.chat.thinking import THINK_CLOSE, THINK_OPEN
 
-_MAY_BE_A_CALL = ("{", "[", "`")
-"""Whole answers that begin so are calls in some syntaxes."""
 _BROKEN = "\ufffd"
 _CHARACTER_TOKENS = 4
 """Of one character at most: UTF-8 writes none in more bytes, and no token is less than a byte."""
@@ -48,9 +47,11 @@ class IncrementalText:
 class TurnText:
     """The text of one turn as far as it can be told."""
 
-    def __init__(self, markers: Iterable[str], stop: Sequence[str], *, is_thinking: bool) -> None:
+    def __init__(self, syntax: TurnSyntax, stop: Sequence[str], *, is_thinking: bool) -> None:
         """`is_thinking`: the prompt has opened a thought."""
-        self._markers = tuple(marker for marker in (*markers, THINK_OPEN, THINK_CLOSE) if marker)
+        literals = (*syntax.markers, *syntax.control_literals, THINK_OPEN, THINK_CLOSE)
+        self._markers = tuple(literal for literal in literals if literal)
+        self._call_beginnings = syntax.call_beginnings
         self._stop = tuple(stop)
         self._longest = max(map(len, (*self._markers, *self._stop)))
         self._is_thinking = is_thinking
@@ -81,7 +82,7 @@ class TurnText:
         if self._is_marked or not self._is_past_thought():
             return ""
         visible = self._text[self._start :].lstrip()
-        if visible.startswith(_MAY_BE_A_CALL):
+        if self._may_be_a_call(visible):
             return ""
         return self._tell(self._safe(visible))
 
@@ -90,6 +91,10 @@ class TurnText:
         if self.is_stopped or not content.startswith(self._told):
             return ""
         return self._tell(content)
+
+    def _may_be_a_call(self, visible: str) -> bool:
+        """As a whole."""
+        return any(visible.startswith(begun[: len(visible)]) for begun in self._call_beginnings)
 
     def _is_past_thought(self) -> bool:
         if not self._is_thinking:

@@ -19,6 +19,7 @@ class BareJsonSyntax(PlainIds):
     """A call is the whole turn. Several stand one after the other, with white space or `;` between them."""
 
     control_literals = (_PYTHON_TAG,)
+    call_beginnings = ("{", _FENCE)
     thought_marks = None
     call_shape = "nothing but a JSON object with a string `name` and an object `parameters`"
 
