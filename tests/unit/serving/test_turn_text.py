@@ -53,6 +53,9 @@ def test_what_is_told_begins_the_content(turn: str, sizes: list[int]) -> None:
         assert content.startswith(text.told)
         text.end(content)
         assert text.told == content
+    text = told(turn, sizes)
+    text.end(content)
+    assert text.told.endswith(content)
 
 
 @given(turns, sizes)
@@ -63,6 +66,15 @@ def test_behind_a_thought_that_the_prompt_opened_too(turn: str, sizes: list[int]
         assert content.startswith(text.told)
         text.end(content)
         assert text.told == content
+
+
+def test_behind_a_thought_that_was_told_as_text_the_answer_is_told_whole() -> None:
+    """Nothing had opened it: that it was one is known once it closes."""
+    text = told("Let me see.</think>\n\nSeven END", [3], stop=("\n", "END"))
+    assert (text.told, text.end("Seven END")) == ("Let me see.", "\nSeven ")
+    assert (text.told, text.is_stopped) == ("Let me see.\nSeven ", True)
+    text = told("Let me see.</think>", [3])
+    assert text.end("") == ""
 
 
 def test_plain_text_is_told_as_it_comes() -> None:

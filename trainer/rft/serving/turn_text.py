@@ -1,6 +1,6 @@
 """What of a turn can be told before it is complete: text in front of everything that may be a thought or a call.
 
-Pure. What is told is a beginning of what the whole turn is read as.
+Pure. What is told is a beginning of what the whole turn is read as, but where a thought closes that nothing had opened.
 """
 
 from collections.abc import Callable, Sequence
@@ -87,10 +87,18 @@ class TurnText:
         return self._tell(self._safe(visible))
 
     def end(self, content: str) -> str:
-        """The turn is complete and was read; returns what is left to tell of its content."""
-        if self.is_stopped or not content.startswith(self._told):
+        """The turn is complete and was read; returns what is left to tell of its content.
+
+        Where a thought closes that nothing had opened, all before it was told as text: the content follows as a whole.
+        """
+        if self.is_stopped or not content:
             return ""
-        return self._tell(content)
+        if content.startswith(self._told):
+            return self._tell(content)
+        before, self._told = self._told, ""
+        more = f"\n{self._tell(content)}"
+        self._told = before + more
+        return more
 
     def _may_be_a_call(self, visible: str) -> bool:
         """As a whole."""
