@@ -147,8 +147,8 @@ class SampledToken(Record):
 
     text: str
     logprob: float
-    utf8: tuple[int, ...] | None
-    """Its bytes; None where it holds only a part of a character."""
+    utf8: tuple[int, ...]
+    """Its bytes, which may be a part of a character alone; `text` has replacement characters for those."""
 
 
 class Choice(Record):

@@ -51,10 +51,11 @@ class ByteTokenizer:
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text with special tokens kept; bytes that are no UTF-8 become replacement characters."""
-        raw = b"".join(
-            SPECIALS[token].encode() if token < len(SPECIALS) else bytes([token - len(SPECIALS)]) for token in token_ids
-        )
-        return raw.decode(errors="replace")
+        return b"".join(map(self.token_bytes, token_ids)).decode(errors="replace")
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """One byte, or those of a special token's name."""
+        return SPECIALS[token_id].encode() if token_id < len(SPECIALS) else bytes([token_id - len(SPECIALS)])
 
     def apply_template(
         self,

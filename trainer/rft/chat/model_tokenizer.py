@@ -11,6 +11,7 @@ from tokenizers import AddedToken, Tokenizer
 from rft.chat.control_tokens import ControlToken, ControlTokens
 from rft.chat.errors import ChatTemplateError, foreign_code
 from rft.chat.template import ChatTemplate
+from rft.chat.token_bytes import TokenBytes
 from rft.core.base import JsonObject
 from rft.core.foreign_json import encodable
 
@@ -85,6 +86,14 @@ class ModelTokenizer:
         """Text with special tokens kept."""
         with foreign_code("reading tokens"):
             return self._tokenizer.decode(list(token_ids), skip_special_tokens=False)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """What one token stands for; empty for an id that the vocabulary does not have."""
+        return self._token_bytes.of(token_id)
+
+    @cached_property
+    def _token_bytes(self) -> TokenBytes:
+        return TokenBytes(self._tokenizer)
 
     def apply_template(
         self,

@@ -26,6 +26,10 @@ class Tokenizer(Protocol):
         """Text with special tokens kept: `<tool_call>` may be one."""
         ...
 
+    def token_bytes(self, token_id: int) -> bytes:
+        """What one token stands for: a part of a character, maybe, and with its space, which `decode` may leave out."""
+        ...
+
     def apply_template(
         self,
         messages: Sequence[JsonObject],

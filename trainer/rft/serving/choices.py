@@ -181,9 +181,8 @@ class ChoiceRun:
         )
 
     def _sampled_token(self, token_id: int, logprob: float) -> SampledToken:
-        text = self.chat_format.tokenizer.decode([token_id])
-        is_whole = "\ufffd" not in text
-        return SampledToken(text=text, logprob=logprob, utf8=tuple(text.encode()) if is_whole else None)
+        utf8 = self.chat_format.tokenizer.token_bytes(token_id)
+        return SampledToken(text=utf8.decode(errors="replace"), logprob=logprob, utf8=tuple(utf8))
 
 
 def _said(choice: Choice) -> Message:

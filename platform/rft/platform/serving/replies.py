@@ -107,10 +107,7 @@ class Reply(ToldSoFar):
             return None
         return ChoiceLogprobs(
             content=[
-                TokenLogprob(
-                    token=token.text, bytes=None if token.utf8 is None else list(token.utf8), logprob=token.logprob
-                )
-                for token in choice.tokens
+                TokenLogprob(token=token.text, bytes=list(token.utf8), logprob=token.logprob) for token in choice.tokens
             ]
         )
 

@@ -107,8 +107,8 @@ class TokenLogprob(BaseModel):
     """One sampled token."""
 
     token: str
-    bytes: list[int] | None
-    """None where it holds only a part of a character."""
+    """With replacement characters where it holds only a part of one."""
+    bytes: list[int]
     logprob: float
     top_logprobs: list[JsonValue] = []
     """Always empty."""

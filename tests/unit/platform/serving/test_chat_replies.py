@@ -57,11 +57,11 @@ def test_a_call_without_words_has_the_content_null() -> None:
 
 
 def test_what_was_asked_for_is_there() -> None:
-    half = SampledToken(text="\ufffd", logprob=-0.5, utf8=None)
+    half = SampledToken(text="\ufffd", logprob=-0.5, utf8=(0xF0,))
     told = choice(reasoning="hm", tokens=(half,))
     asked = {"has_logprobs": True, "has_token_ids": True, "has_usage": True}
     whole, chunks = replied((PROMPT, told, Done()), **asked)
-    logprobs = {"content": [{"token": "\ufffd", "bytes": None, "logprob": -0.5, "top_logprobs": []}], "refusal": None}
+    logprobs = {"content": [{"token": "\ufffd", "bytes": [0xF0], "logprob": -0.5, "top_logprobs": []}], "refusal": None}
     (only,) = whole["choices"]
     assert (only["logprobs"], only["token_ids"], whole["prompt_token_ids"]) == (logprobs, [3], [1, 2])
     assert only["message"]["reasoning_content"] == "hm"
