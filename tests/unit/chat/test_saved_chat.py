@@ -8,6 +8,8 @@ import pytest
 from rft.chat.errors import ChatTemplateError
 from rft.chat.opening import open_chat, open_saved_chat, saved_chat
 from rft.chat.saved_chat import CHAT_RECORD, CHAT_TEMPLATE, read_saved_chat
+from rft.chat.template_format import TemplateChatFormat
+from rft.chat.thinking_switch import with_effort
 from rft.core.messages import Message, Role, ToolResult, ToolSchema
 from tests.unit.chat.models import REAL, SOME_DAY, folder_of
 
@@ -32,6 +34,35 @@ def test_a_folder_with_a_saved_chat_renders_the_same_tokens(tmp_path: Path, name
     assert again.prompt_ids(MESSAGES, [TOOL]) == before.prompt_ids(MESSAGES, [TOOL])
     assert again.suffix_ids([RESULT]) == before.suffix_ids([RESULT])
     assert (again.stop_token_ids, again.syntax.name) == (before.stop_token_ids, chat.name)
+
+
+@pytest.mark.parametrize("name", ["qwen3_8", "gptoss", "qwen3_5_think"])
+@pytest.mark.parametrize(("trained", "asked"), [("minimal", "high"), ("high", "minimal"), ("low", "high")])
+def test_another_effort_than_the_trained_one_is_that_of_a_chat_opened_with_it(
+    tmp_path: Path, name: str, trained: str, asked: str
+) -> None:
+    model = folder_of(name)
+    (tmp_path / "tokenizer.json").write_text(model.tokenizer_json)
+    saved_chat(open_chat(model, reasoning_effort=trained, now=SOME_DAY)).write(tmp_path)
+    again = open_saved_chat(tmp_path, reasoning_effort=asked)
+    fresh = open_chat(model, reasoning_effort=asked, now=SOME_DAY).chat_format
+    assert shown(again) == shown(fresh)
+
+
+def test_what_switches_thinking_on_stays_with_another_effort(tmp_path: Path) -> None:
+    """An operator's variable, for a template that thinks only where it is told to."""
+    model = folder_of("qwen3_8")
+    (tmp_path / "tokenizer.json").write_text(model.tokenizer_json)
+    options = {"enable_thinking": True, "other": 1}
+    saved_chat(open_chat(model, options=options, reasoning_effort="low", now=SOME_DAY)).write(tmp_path)
+    read = read_saved_chat(tmp_path)
+    assert read is not None
+    switched = with_effort(read.record.chat_template_kwargs, read.template, "high")
+    assert switched == {**options, "reasoning_effort": "xhigh"}
+
+
+def shown(chat_format: TemplateChatFormat) -> str:
+    return chat_format.tokenizer.decode(chat_format.prompt_ids(MESSAGES, [TOOL]))
 
 
 def test_a_date_in_the_prompt_stays_that_of_the_beginning(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from rft.chat.saved_chat import CHAT_RECORD, ChatRecord, SavedChat, read_saved_c
 from rft.chat.template import ChatTemplate
 from rft.chat.template_format import TemplateChatFormat
 from rft.chat.thinking import THINK_OPEN
-from rft.chat.thinking_switch import thinking_options
+from rft.chat.thinking_switch import thinking_options, with_effort
 from rft.core.base import JsonObject
 
 
@@ -99,7 +99,7 @@ def open_saved_chat(folder: Path, *, reasoning_effort: str | None = None) -> Tem
         raise ChatTemplateError(f"there is no chat format {record.chat_format!r}; there are {', '.join(FORMATS)}")
     options = dict(record.chat_template_kwargs)
     if reasoning_effort is not None:
-        options.update(thinking_options(saved.template, reasoning_effort))
+        options = with_effort(options, saved.template, reasoning_effort)
     template = ChatTemplate(saved.template, record.special_tokens, options, now=record.rendered_as_of)
     tokenizer = ModelTokenizer(
         read_model_folder(folder).tokenizer_json, template, record.stop_token_ids, control_literals=CONTROL_LITERALS

@@ -36,6 +36,20 @@ def thinking_options(template: str, effort: str) -> Mapping[str, JsonValue]:
     return {_LEVELS: _level(template, effort)} if _LEVELS in read else {}
 
 
+def with_effort(options: Mapping[str, JsonValue], template: str, effort: str) -> dict[str, JsonValue]:
+    """The template's variables with another effort in place of the one that they hold; the same where there is no
+    switch for it."""
+    wanted = thinking_options(template, effort)
+    if not wanted:
+        return dict(options)
+    kept = {
+        name: value
+        for name, value in options.items()
+        if name != _LEVELS and (name not in _OFF_SWITCHES or value is not False)
+    }
+    return {**kept, **wanted}
+
+
 def default_thought_tokens(template: str, effort: str, max_tokens: int) -> int | None:
     """How long a turn's thought may be where the order says no more than an effort, out of a rollout's tokens.
 
