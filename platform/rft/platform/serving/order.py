@@ -11,6 +11,7 @@ from rft.core.dataset_fields import RowError, read_message, read_tools
 from rft.core.messages import Message, Role, ToolSchema
 from rft.platform.api.errors import BadRequest
 from rft.platform.serving.schemas import ChatCompletionBody
+from rft.platform.serving.unread_fields import refuse_unread
 from rft.serving_wire.records import AdapterRef, CompletionRequest
 
 EFFORTS = {"none": "minimal", "xhigh": "high", "max": "high"}
@@ -24,6 +25,12 @@ _REFUSED = {
     "moderation": "is not supported",
     "web_search_options": "is not supported: models here have the tools that the request describes",
 }
+_OTHER_NAMES = {
+    "max_output_tokens": "max_completion_tokens",
+    "reasoning": "reasoning_effort",
+    "instructions": "messages",
+}
+"""Of fields, in responses."""
 _PENALTIES = ("frequency_penalty", "presence_penalty")
 
 
@@ -66,6 +73,7 @@ def _refuse_what_is_not_there(body: ChatCompletionBody) -> None:
         raise refused("logit_bias", "is not supported")
     if extra.get("modalities") not in (None, ["text"]):
         raise refused("modalities", 'can only be ["text"]')
+    refuse_unread(body, other_names=_OTHER_NAMES)
     _refuse_unfit_options(body)
 
 

@@ -1,9 +1,10 @@
 """From a request's body to what the serving process is asked. Pure, but for the seed of a request that has none."""
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from rft.core.dataset_fields import RowError, read_tools
 from rft.core.messages import Message, Role, ToolSchema
@@ -11,6 +12,7 @@ from rft.platform.serving.order import EFFORTS, NO_CONSTRAINED_DECODING, allowed
 from rft.platform.serving.responses.items import ReadInput, read_items
 from rft.platform.serving.responses.schemas import SEALED_TURNS, ResponseBody
 from rft.platform.serving.responses.sealed_turns import TurnSeal
+from rft.platform.serving.unread_fields import refuse_unless_nothing, refuse_unread
 from rft.serving_wire.records import AdapterRef, CompletionRequest
 
 _STATELESS = (
@@ -27,6 +29,21 @@ _REFUSED = {
     "image": "is not supported: models here read and write text",
 }
 """Fields of the original, where they ask for something."""
+_OTHER_NAMES = {
+    "max_tokens": "max_output_tokens",
+    "max_completion_tokens": "max_output_tokens",
+    "reasoning_effort": "reasoning",
+    "response_format": "text",
+}
+"""Of fields, in chat completions."""
+_OF_CHAT = "is a field of /v1/chat/completions alone"
+_UNREAD: dict[str, tuple[str, Sequence[JsonValue]]] = {
+    "stop": (_OF_CHAT, ([],)),
+    "n": (_OF_CHAT, (1,)),
+    "logprobs": (_OF_CHAT, (False,)),
+    "logit_bias": ("is not supported", ({},)),
+    **dict.fromkeys(("frequency_penalty", "presence_penalty"), ("is not supported", (0,))),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +110,15 @@ def _refuse_what_is_not_there(body: ResponseBody) -> None:
     text = body.text.format if body.text is not None else None
     if text is not None and text.get("type") != "text":
         raise refused("text.format", f"can only be {{'type': 'text'}}: {NO_CONSTRAINED_DECODING}")
+    why = "can only be 'medium': models here have no switch for it"
+    refuse_unless_nothing("text.verbosity", _extra(body.text, "verbosity"), why, ("medium",))
+    refuse_unless_nothing("reasoning.mode", _extra(body.reasoning, "mode"), "can only be 'standard'", ("standard",))
+    refuse_unread(body, unread=_UNREAD, other_names=_OTHER_NAMES)
+
+
+def _extra(part: BaseModel | None, name: str) -> JsonValue:
+    """A field that the part of the body does not know."""
+    return None if part is None else (part.model_extra or {}).get(name)
 
 
 def _tools(body: ResponseBody) -> tuple[ToolSchema, ...]:
