@@ -1,11 +1,12 @@
 """From messages to the ids that a policy is asked with: those that it has seen and sampled before, where they are
 remembered here or were kept by the client."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
-from rft.chat.chat_format import ChatFormat
 from rft.chat.errors import ChatTemplateError
+from rft.chat.template_format import TemplateChatFormat
 from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
 from rft.serving.refusals import bad_request
 from rft.serving.remembered import (
@@ -54,7 +55,9 @@ class Conversation:
         return tuple(message.reasoning_content for message in self.messages if message.role is Role.ASSISTANT)
 
 
-def read_prompt(conversation: Conversation, chat_format: ChatFormat, remembered: RememberedConversations) -> ReadPrompt:
+def read_prompt(
+    conversation: Conversation, chat_format: TemplateChatFormat, remembered: RememberedConversations
+) -> ReadPrompt:
     """The ids of the rollout that went the same way, where its last turn is known. Raises RequestRefused."""
     try:
         return _read(conversation, chat_format, remembered)
@@ -63,7 +66,9 @@ def read_prompt(conversation: Conversation, chat_format: ChatFormat, remembered:
         raise bad_request(message, code="invalid_value", param="messages") from error
 
 
-def _read(conversation: Conversation, chat_format: ChatFormat, remembered: RememberedConversations) -> ReadPrompt:
+def _read(
+    conversation: Conversation, chat_format: TemplateChatFormat, remembered: RememberedConversations
+) -> ReadPrompt:
     messages = conversation.messages
     turns = [index for index, message in enumerate(messages) if message.role is Role.ASSISTANT]
     first = _first_since_a_user(messages)
@@ -73,7 +78,7 @@ def _read(conversation: Conversation, chat_format: ChatFormat, remembered: Remem
         if known is None:
             known = _rebuilt(conversation, [turn for turn in turns if turn >= first], chat_format)
     if known is None:
-        token_ids, since = tuple(chat_format.prompt_ids(messages, conversation.tools)), len(messages)
+        token_ids, since = _rendered(messages, conversation.tools, chat_format), len(messages)
     else:
         token_ids, since = _answered(known, messages[turns[-1] + 1 :], chat_format), known.sampled_since
     return ReadPrompt(
@@ -96,7 +101,7 @@ def _first_since_a_user(messages: Sequence[Message]) -> int:
 
 
 def _is_answered_by_tools(behind: Sequence[Message]) -> bool:
-    return bool(behind) and all(message.role is Role.TOOL for message in behind)
+    return bool(behind) and all(map(_is_answer, behind))
 
 
 def _remembered(conversation: Conversation, turn: int, remembered: RememberedConversations) -> RememberedTurn | None:
@@ -105,7 +110,9 @@ def _remembered(conversation: Conversation, turn: int, remembered: RememberedCon
     return known if known is not None and has_these_thoughts(begun, known.thoughts) else None
 
 
-def _rebuilt(conversation: Conversation, turns: Sequence[int], chat_format: ChatFormat) -> RememberedTurn | None:
+def _rebuilt(
+    conversation: Conversation, turns: Sequence[int], chat_format: TemplateChatFormat
+) -> RememberedTurn | None:
     """The conversation up to the end of the last of these turns, from what the client has kept.
 
     A turn fits where the ids in front of it are those that it answered: one that does not would show the policy
@@ -120,18 +127,49 @@ def _rebuilt(conversation: Conversation, turns: Sequence[int], chat_format: Chat
         if before is not None and _is_answered_by_tools(behind):
             prompt_ids, since = _answered(before, behind, chat_format), before.sampled_since
         else:
-            prompt_ids, since = tuple(chat_format.prompt_ids(messages[:turn], conversation.tools)), turn
+            prompt_ids, since = _rendered(messages[:turn], conversation.tools, chat_format), turn
         if prompt_digest(prompt_ids) == kept.prompt_sha256 and _is_unchanged(messages[turn], kept):
             token_ids = (*prompt_ids, *kept.token_ids)
             known = RememberedTurn(token_ids, kept.shown_calls, kept.wire_ids, sampled_since=since)
     return known
 
 
+def _rendered(
+    messages: Sequence[Message], tools: Sequence[ToolSchema], chat_format: TemplateChatFormat
+) -> tuple[int, ...]:
+    """Anew, from the text. A policy may call in parallel what its template can only write one after the other."""
+    shown = messages if chat_format.takes_parallel_calls else [*_one_call_each(messages)]
+    return tuple(chat_format.prompt_ids(shown, tools))
+
+
+def _one_call_each(messages: Sequence[Message]) -> Iterator[Message]:
+    """Each call in a message of its own, and its answer, one of those right behind, behind it."""
+    place = 0
+    while place < len(messages):
+        message, calls = messages[place], messages[place].tool_calls
+        place += 1
+        if len(calls) < 2:
+            yield message
+            continue
+        behind = [*takewhile(_is_answer, messages[place:])]
+        answers = {answer.tool_call_id: answer for answer in behind}
+        place += len(behind)
+        for number, call in enumerate(calls):
+            said = {} if number == 0 else {"content": "", "reasoning_content": ""}
+            yield message.model_copy(update={**said, "tool_calls": (call,)})
+            if call.call_id in answers:
+                yield answers[call.call_id]
+
+
+def _is_answer(message: Message) -> bool:
+    return message.role is Role.TOOL
+
+
 def _is_unchanged(message: Message, kept: SampledTurn) -> bool:
     return said_digest(message) == kept.said_sha256 and message.reasoning_content in ("", kept.reasoning)
 
 
-def _answered(known: RememberedTurn, answers: Sequence[Message], chat_format: ChatFormat) -> tuple[int, ...]:
+def _answered(known: RememberedTurn, answers: Sequence[Message], chat_format: TemplateChatFormat) -> tuple[int, ...]:
     """With the answers to its calls, in their order; those that cannot be read are answered as in a rollout."""
     outputs = {answer.tool_call_id: answer.content for answer in answers}
     unreadable = chat_format.unreadable_call_output
