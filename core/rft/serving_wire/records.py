@@ -7,7 +7,7 @@ from pydantic import Field, TypeAdapter
 from rft.core.base import Record
 from rft.core.chat_spec import ChatSpec
 from rft.core.messages import Message, ToolCall, ToolSchema
-from rft.core.spec import VllmSpec
+from rft.core.spec import Budgets, VllmSpec
 
 
 class ServingSpec(Record):
@@ -53,6 +53,8 @@ class AdapterRef(Record):
     """How its policy's chat was rendered, for checkpoints that keep no record of it; None: as the base model's."""
     reasoning_effort: str = "default"
     """What it was trained with."""
+    budgets: Budgets | None = None
+    """Those that it was trained with: its thoughts are kept to their limit."""
 
 
 class SampledTurn(Record):
@@ -62,7 +64,8 @@ class SampledTurn(Record):
     prompt_sha256: str
     """Of the ids that it answers (`prompt_digest`): of every message before it, the tools and the chat template."""
     token_ids: tuple[int, ...]
-    """From the end of the prompt on; includes what answered calls that could not be read."""
+    """From the end of the prompt on; includes what closed thoughts that were too long, and what answered unreadable
+    calls."""
     said_sha256: str
     """Of its message as the client got it, without thoughts."""
     reasoning: str
@@ -99,6 +102,8 @@ class CompletionRequest(Record):
     stop: tuple[str, ...] = ()
     reasoning_effort: str | None = None
     """None: what the policy was trained with."""
+    budgets: Budgets | None = None
+    """To whose limit thoughts are kept; None: to that of the policy's training."""
     has_parallel_calls: bool = True
     is_streamed: bool = False
     """Tell text as it comes."""
@@ -163,7 +168,8 @@ class Choice(Record):
     completion_tokens: int
     reasoning_tokens: int
     token_ids: tuple[int, ...]
-    """From the end of the prompt on; includes what answered calls that could not be read."""
+    """From the end of the prompt on; includes what closed thoughts that were too long, and what answered unreadable
+    calls."""
     tokens: tuple[SampledToken, ...] = ()
     """Those that were sampled, where they were asked for."""
     turn: SampledTurn | None = None

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from rft.chat.hermes import HermesChatFormat
 from rft.chat.template_format import TemplateChatFormat
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
+from rft.core.spec import Budgets
 from rft.engines.base import Engine
 from rft.serving.completions import Completions
 from rft.serving.policies import ServedPolicies
@@ -50,6 +51,7 @@ def request(
     is_streamed: bool = False,
     has_parallel_calls: bool = True,
     sampled_turns: dict[int, SampledTurn] | None = None,
+    budgets: Budgets | None = None,
 ) -> CompletionRequest:
     """A greedy one. `sampled_turns`: what the client has kept; None for one that keeps nothing."""
     return CompletionRequest(
@@ -66,6 +68,7 @@ def request(
         has_parallel_calls=has_parallel_calls,
         keeps_turns=sampled_turns is not None,
         sampled_turns=sampled_turns or {},
+        budgets=budgets,
     )
 
 
@@ -108,12 +111,13 @@ async def converse(
     answer: Callable[[ToolCall], str],
     *,
     keeps_turns: bool = False,
+    budgets: Budgets | None = None,
 ) -> list[tuple[Prompt, Choice]]:
     """Until the policy calls nothing more."""
     messages, seen = list(prompt), list[tuple[Prompt, Choice]]()
     kept = dict[int, SampledTurn]()
     while True:
-        wanted = request(messages, tools, sampled_turns=kept if keeps_turns else None)
+        wanted = request(messages, tools, sampled_turns=kept if keeps_turns else None, budgets=budgets)
         read, (choice,) = prompt_and_choices(await events_of(served, wanted))
         seen.append((read, choice))
         if not choice.tool_calls:

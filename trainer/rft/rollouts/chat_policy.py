@@ -8,6 +8,7 @@ from typing import Protocol
 from rft.core.failure import Failure
 from rft.core.messages import Message, ToolCall, ToolSchema
 from rft.core.response_format import ResponseFormat
+from rft.core.spec import Budgets
 
 UNUSABLE_MODEL = "unusable_model"
 """`Failure.detail` of what every further rollout would meet, too: a wrong key, a model that is not there."""
@@ -34,6 +35,8 @@ class ChatSampling:
     """Of one turn."""
     seed: int | None = None
     reasoning_effort: str | None = None
+    budgets: Budgets | None = None
+    """To whose limit thoughts are kept, by models that are served here."""
     response_format: ResponseFormat | None = None
 
 

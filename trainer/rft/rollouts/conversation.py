@@ -6,7 +6,7 @@ starts with every token of the last prompt and the last sample.
 
 import asyncio
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -29,6 +29,7 @@ from rft.rollouts.sampler import (
 )
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.staged_rollout import StagedRollout
+from rft.rollouts.thought_limit import sample_within_thought_limit
 from rft.rollouts.tool_calls import BrokenOff, ToolCalls
 
 log = logging.getLogger(__name__)
@@ -123,9 +124,10 @@ class Conversation(StagedRollout[RolloutSetup]):
         turn, context = len(self.trace.turns), self.trace.token_ids
         before_s, sampled_before = self.spent_s[Stage.SAMPLER], self.trace.sampled_tokens
         began_at = self.setup.wall_clock()
-        sample = await self._sample_within_thought_limit(context)
+        chat_format, budgets = self.setup.chat_format, self.setup.budgets
+        sample = await sample_within_thought_limit(self, chat_format, context, budgets.max_reasoning_tokens)
         token_ids = self.trace.token_ids[len(context) :]
-        parsed = self.setup.chat_format.parse(
+        parsed = chat_format.parse(
             token_ids,
             call_id_seed=seed_63(self.key.seed, turn, "call ids"),
             tools=self.row.tools,
@@ -156,21 +158,15 @@ class Conversation(StagedRollout[RolloutSetup]):
         )
         return sample, parsed
 
-    async def _sample_within_thought_limit(self, context: list[int]) -> Sample:
-        """A turn's tokens in one piece, or in two: a thought that is too long is closed by tokens nobody sampled."""
-        chat_format, wanted = self.setup.chat_format, self.setup.budgets.max_reasoning_tokens
-        limit = None if wanted is None else chat_format.thought_limit(context, wanted)
-        sample = await self._sample_piece(at_most=limit)
-        if limit is None or sample.finish_reason is FinishReason.STOP or len(sample.token_ids) < limit:
-            return sample
-        closing = chat_format.thought_closing(context, sample.token_ids)
-        if self._tokens_left() < 1 or self._context_left() - len(closing) < 1:
-            return sample
-        if closing:
-            self.trace.append(TokenSpan.context(tuple(closing)))
-        return await self._sample_piece("answer")
+    def has_room_behind(self, token_ids: Sequence[int]) -> bool:
+        """Whether the budget and the context have room for a token behind these."""
+        return self._tokens_left() >= 1 and self._context_left() - len(token_ids) >= 1
 
-    async def _sample_piece(self, *part: str, at_most: int | None = None) -> Sample:
+    def take_unsampled(self, token_ids: Sequence[int]) -> None:
+        """Append context to the trace."""
+        self.trace.append(TokenSpan.context(tuple(token_ids)))
+
+    async def sample_piece(self, *part: str, at_most: int | None = None) -> Sample:
         """All that is left of a turn, or so many tokens of it, appended to the trace. `part` names a second piece."""
         turn, room = len(self.trace.turns), min(self._tokens_left(), self._context_left())
         request = SampleRequest(

@@ -13,6 +13,7 @@ from rft.chat.thinking import THINK_OPEN
 from rft.core.ids import public_id, seed_63
 from rft.core.messages import Message, Role, ToolCall
 from rft.rollouts.sampler import FinishReason, Sample, SampleProgress, Sampler, SampleRequest, check_sample
+from rft.rollouts.thought_limit import sample_within_thought_limit
 from rft.serving.prompts import Conversation, ReadPrompt, result_of
 from rft.serving.remembered import RememberedConversations, RememberedTurn, prompt_digest, said_digest
 from rft.serving.turn_text import IncrementalText, TurnText
@@ -37,8 +38,15 @@ class ChoiceRun:
     prompt: ReadPrompt
     remembered: RememberedConversations
     tell: Callable[[Text], None]
+    max_reasoning_tokens: int | None = None
+    """Of one turn, as in `Budgets`."""
+    _turn: int = field(init=False)
+    """The one in work."""
+    _text: TurnText = field(init=False)
+    """Of that."""
+    _decoder: IncrementalText = field(init=False)
     _ids: list[int] = field(default_factory=list[int])
-    """From the end of the prompt on."""
+    """From the end of the prompt on; what nobody sampled, too."""
     _sampled: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     _content: list[str] = field(default_factory=list[str])
     _reasoning: list[str] = field(default_factory=list[str])
@@ -47,17 +55,19 @@ class ChoiceRun:
     async def run(self) -> Choice:
         """The complete choice. Raises SamplerError."""
         for turn in range(_MOST_TURNS):
-            text, context = self._turn_text(), (*self.prompt.token_ids, *self._ids)
-            sample = await self._sample(turn, text)
+            context = (*self.prompt.token_ids, *self._ids)
+            self._turn, self._text = turn, self._turn_text()
+            self._decoder = IncrementalText(self.chat_format.tokenizer.decode)
+            sample = await sample_within_thought_limit(self, self.chat_format, context, self.max_reasoning_tokens)
             parsed = self.chat_format.parse(
-                sample.token_ids,
+                self._ids[len(context) - len(self.prompt.token_ids) :],
                 call_id_seed=seed_63(self.request.seed, self.index, turn, "call ids"),
                 tools=self.request.tools,
                 context_ids=context,
             )
-            self._take(sample, parsed, text)
-            if text.is_stopped or sample.finish_reason is FinishReason.LENGTH:
-                return self._choice("stop" if text.is_stopped else "length", ())
+            self._take(parsed)
+            if self._text.is_stopped or sample.finish_reason is FinishReason.LENGTH:
+                return self._choice("stop" if self._text.is_stopped else "length", ())
             if not parsed.tool_calls or not self.request.tools:
                 return self._choice("stop", ())  # Calls of tools that nobody has are left out.
             if any(call.name for call in parsed.tool_calls) or turn + 1 == _MOST_TURNS:
@@ -69,44 +79,56 @@ class ChoiceRun:
             self._ids += suffix
         raise AssertionError("the last turn returns")
 
-    def _room(self) -> int:
-        """Tokens that can still be sampled."""
-        left = self.sampler.max_context_tokens - len(self.prompt.token_ids) - len(self._ids)
+    def _room(self, behind: int = 0) -> int:
+        """Tokens that can still be sampled, behind so many that are not."""
+        left = self.sampler.max_context_tokens - len(self.prompt.token_ids) - len(self._ids) - behind
         wanted = self.request.max_tokens
         return left if wanted is None else min(left, wanted - len(self._sampled))
 
-    async def _sample(self, turn: int, text: TurnText) -> Sample:
-        prompt_ids = (*self.prompt.token_ids, *self._ids)
-        heard: list[tuple[int, float]] = []
-        decoder = IncrementalText(self.chat_format.tokenizer.decode)
-        progress = SampleProgress()
+    def has_room_behind(self, token_ids: Sequence[int]) -> bool:
+        """Whether the length asked for and the context have room for a token behind these."""
+        return self._room(len(token_ids)) >= 1
+
+    def take_unsampled(self, token_ids: Sequence[int]) -> None:
+        """They are told as what the policy writes, and are no token of its own."""
+        self._ids += token_ids
+        self._hear(token_ids)
+
+    async def sample_piece(self, *part: str, at_most: int | None = None) -> Sample:
+        """What is left of the turn in work, or so many tokens of it. Raises SamplerError."""
+        room = self._room()
         request = SampleRequest(
             request_id=f"serving-{secrets.token_hex(6)}",
-            prompt_ids=prompt_ids,
-            max_tokens=self._room(),
+            prompt_ids=(*self.prompt.token_ids, *self._ids),
+            max_tokens=room if at_most is None else min(room, at_most),
             stop_token_ids=self.chat_format.stop_token_ids,
-            seed=seed_63(self.request.seed, self.index, turn),
+            seed=seed_63(self.request.seed, self.index, self._turn, *part),
             temperature=self.request.temperature,
             top_p=self.request.top_p,
-            progress=progress,
+            progress=SampleProgress(),
             policy_version=self.policy_version,
         )
+        sample = await self._sample(request)
+        self._ids += sample.token_ids
+        self._sampled += zip(sample.token_ids, sample.logprobs, strict=True)
+        return sample
+
+    async def _sample(self, request: SampleRequest) -> Sample:
+        heard: list[tuple[int, float]] = []
         task = asyncio.ensure_future(self.sampler.sample(request))
 
         def on_tokens(token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
             heard.extend(zip(token_ids, logprobs, strict=True))
-            readable = [token for token in token_ids if token not in request.stop_token_ids]
-            told = text.add(decoder.add(readable))
-            self._tell(told, has_thought=text.has_thought)
-            if text.is_stopped:
+            self._hear([token for token in token_ids if token not in request.stop_token_ids])
+            if self._text.is_stopped:
                 task.cancel()
 
         if self.request.is_streamed or self.request.stop:
-            progress.on_tokens = on_tokens
+            request.progress.on_tokens = on_tokens
         try:
             sample = await task
         except asyncio.CancelledError:
-            if not text.is_stopped:
+            if not self._text.is_stopped:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
@@ -116,19 +138,21 @@ class ChoiceRun:
         check_sample(sample, request)
         return sample
 
+    def _hear(self, token_ids: Sequence[int]) -> None:
+        told = self._text.add(self._decoder.add(token_ids))
+        self._tell(told, has_thought=self._text.has_thought)
+
     def _turn_text(self) -> TurnText:
         last = [*self.prompt.token_ids, *self._ids][-_LOOK_BACK_TOKENS:]
         is_thinking = self.chat_format.tokenizer.decode(last).rstrip().endswith(THINK_OPEN)
         return TurnText(self.chat_format.syntax, self.request.stop, is_thinking=is_thinking)
 
-    def _take(self, sample: Sample, parsed: ParsedTurn, text: TurnText) -> None:
-        self._ids += sample.token_ids
-        self._sampled += zip(sample.token_ids, sample.logprobs, strict=True)
+    def _take(self, parsed: ParsedTurn) -> None:
         self._reasoning.append(parsed.reasoning)
         self._reasoning_tokens += parsed.reasoning_tokens
-        self._tell(text.end(parsed.content))
-        is_told = self.request.is_streamed or text.is_stopped
-        self._content.append(text.told if is_told else parsed.content)
+        self._tell(self._text.end(parsed.content))
+        is_told = self.request.is_streamed or self._text.is_stopped
+        self._content.append(self._text.told if is_told else parsed.content)
 
     def _tell(self, text: str, *, has_thought: bool = False) -> None:
         if text and self.request.is_streamed:

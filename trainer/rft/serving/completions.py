@@ -15,6 +15,7 @@ from rft.serving.policies import ServedPolicies
 from rft.serving.prompts import Conversation, ReadPrompt, read_prompt
 from rft.serving.refusals import RequestRefused, adapter_gone, bad_request
 from rft.serving.remembered import RememberedConversations
+from rft.serving.thoughts import thought_limit
 from rft.serving_wire.records import AdapterRef, Choice, CompletionRequest, Done, Event, Prompt, Refused
 
 Tell = Callable[[Event], None]
@@ -64,7 +65,16 @@ class Completions:
 
         async def choose(version: int, index: int) -> Choice:
             run = ChoiceRun(
-                request, index, chat_format, self.engine, version, conversation, prompt, self.remembered, tell
+                request,
+                index,
+                chat_format,
+                self.engine,
+                version,
+                conversation,
+                prompt,
+                self.remembered,
+                tell,
+                thought_limit(request, chat_format),
             )
             choice = await run.run()
             tell(choice)

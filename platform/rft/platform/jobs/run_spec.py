@@ -70,7 +70,7 @@ def to_run_spec(
         tools=tuple(to_tool_server(tool, settings) for tool in order.tools or []),
         grader=to_grader_spec(order.grader, settings),
         response_format=to_response_format(order.response_format),
-        budgets=_to_budgets(order, settings),
+        budgets=to_budgets(order, settings),
         retry=RetryBudget(
             max_retries=settings.max_retries,
             total_s=settings.retry_total_s,
@@ -175,7 +175,8 @@ def _to_early_stop(order: Reinforcement) -> EarlyStop | None:
     return wanted and EarlyStop.model_validate(wanted.model_dump(include=set(EarlyStop.model_fields)))
 
 
-def _to_budgets(order: Reinforcement, settings: Settings) -> Budgets:
+def to_budgets(order: Reinforcement, settings: Settings) -> Budgets:
+    """Of a rollout, what the order leaves open filled in."""
     default = Budgets()
     max_tool_calls = order.max_episode_steps or default.max_tool_calls
     wanted = order.budgets

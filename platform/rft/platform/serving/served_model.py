@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rft.core.chat_spec import ChatSpec
 from rft.platform.api.errors import BadRequest, NotFound
-from rft.platform.jobs.run_spec import to_lora
+from rft.platform.jobs.run_spec import to_budgets, to_lora
 from rft.platform.models.service import final_step, find_fine_tuned
 from rft.platform.orders.base_models import STARTER, base_models, chat_of_job, chat_spec
 from rft.platform.orders.schemas import Method
@@ -49,6 +49,7 @@ async def find_served(uow: UnitOfWork, settings: Settings, name: str) -> ServedM
         directory=str(directory),
         chat=_plain(job.chat or chat_of_job(job.model, settings)),
         reasoning_effort=order.hyperparameters.reasoning_effort,
+        budgets=to_budgets(order, settings),
     )
     there = _there(name, job.base_model_path)
     return ServedModel(there, _plain(chat_spec(job.model, settings)), adapter, trained.rank)

@@ -82,6 +82,7 @@ class ServedPolicy:
             top_p=1.0 if sampling.top_p is None else sampling.top_p,
             max_tokens=sampling.max_tokens,
             reasoning_effort=None if effort is None else EFFORTS.get(effort, effort),
+            budgets=sampling.budgets,
         )
 
     async def _turn(self, wanted: CompletionRequest, attempts: int) -> ChatTurn:

@@ -263,7 +263,7 @@ def _rows(folder: Path) -> list[DatasetRow]:
 
 def _sampling(spec: RunSpec) -> ChatSampling:
     effort = None if spec.reasoning_effort == "default" else spec.reasoning_effort
-    return ChatSampling(temperature=spec.temperature, reasoning_effort=effort)
+    return ChatSampling(temperature=spec.temperature, reasoning_effort=effort, budgets=spec.budgets)
 
 
 def _at_a_time(policy: ChatPolicy, spec: RunSpec) -> int:

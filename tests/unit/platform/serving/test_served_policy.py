@@ -8,6 +8,7 @@ import pytest
 from rft.core.chat_spec import ChatSpec
 from rft.core.failure import Failure, FailureCode, Fault, Stage
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
+from rft.core.spec import Budgets
 from rft.platform.api.errors import ApiError, BadRequest, NotFound, Unavailable
 from rft.platform.serving.served_model import ServedModel
 from rft.platform.serving.served_policy import ServedPolicy
@@ -16,10 +17,11 @@ from rft.serving_wire.records import AdapterRef, Choice, CompletionRequest, Done
 from rft.testing.samplers_time import run_in_virtual_time
 
 CALL = ToolCall(call_id="call_1", name="search", arguments="{}")
+BUDGETS = Budgets(max_reasoning_tokens=3)
 REQUEST = ChatRequest(
     messages=(Message(role=Role.USER, content="How much?"),),
     tools=(ToolSchema(name="search", parameters={"type": "object"}),),
-    sampling=ChatSampling(temperature=0.0, max_tokens=9, seed=5, reasoning_effort="xhigh"),
+    sampling=ChatSampling(temperature=0.0, max_tokens=9, seed=5, reasoning_effort="xhigh", budgets=BUDGETS),
     trace_id="trace_1",
 )
 PROMPT = Prompt(prompt_tokens=7, remembered_tokens=3, is_rendered_again=False, token_ids=(1,) * 7)
@@ -77,6 +79,7 @@ def test_a_turn_is_what_the_process_tells() -> None:
     assert (asked.model, asked.adapter, asked.n) == ("ft:x", AdapterRef(directory="/checkpoint"), 1)
     assert (asked.messages, asked.tools) == (REQUEST.messages, REQUEST.tools)
     assert (asked.temperature, asked.max_tokens, asked.seed, asked.reasoning_effort) == (0.0, 9, 5, "high")
+    assert asked.budgets == BUDGETS
 
 
 def test_a_cut_turn_says_so() -> None:

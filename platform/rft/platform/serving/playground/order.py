@@ -65,7 +65,7 @@ async def to_playground_order(services: Services, job_id: str, body: PlaygroundB
     if body.tools is None and not tools and file is not None:
         tools = await _tools_of_file(services, file.storage_key)
     spec, secrets = _specification(job, settings, sealed)
-    return PlaygroundOrder(name, model, _row(body, tools), spec, secrets, _sampling(body))
+    return PlaygroundOrder(name, model, _row(body, tools), spec, secrets, _sampling(body, spec))
 
 
 async def _best_model(uow: UnitOfWork, settings: Settings, job: JobRow) -> str:
@@ -132,12 +132,16 @@ def _row(body: PlaygroundBody, tools: tuple[ToolSchema, ...]) -> DatasetRow:
     return DatasetRow(index=0, messages=messages, tools=tools, item=item)
 
 
-def _sampling(body: PlaygroundBody) -> ChatSampling:
-    effort = body.reasoning_effort
+def _sampling(body: PlaygroundBody, spec: RunSpec) -> ChatSampling:
+    effort = None if body.reasoning_effort is None else EFFORTS.get(body.reasoning_effort, body.reasoning_effort)
+    budgets = spec.budgets
+    if effort not in (None, spec.reasoning_effort):  # The job's own limit goes with its effort.
+        budgets = budgets.model_copy(update={"max_reasoning_tokens": None})
     return ChatSampling(
         temperature=body.temperature,
         top_p=body.top_p,
         max_tokens=body.max_completion_tokens,
         seed=body.seed,
-        reasoning_effort=None if effort is None else EFFORTS.get(effort, effort),
+        reasoning_effort=effort,
+        budgets=budgets,
     )
