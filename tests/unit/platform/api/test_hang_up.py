@@ -146,6 +146,29 @@ async def test_a_stream_to_its_end() -> None:
     assert dict(caller.sent[0]["headers"])[b"content-type"].startswith(b"text/event-stream")
 
 
+async def test_a_stream_that_is_silent_says_that_it_is_still_there() -> None:
+    """Before the first piece nothing is said: it may be a refusal."""
+    caller, is_heard, has_waited = Caller(), asyncio.Event(), list[int]()
+
+    def heard() -> None:
+        if caller.body.count(b":") >= 2:
+            is_heard.set()
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        await asyncio.sleep(0.05)
+        has_waited.append(len(caller.sent))
+        yield b"one"
+        await is_heard.wait()
+        yield b"two"
+
+    caller.on_piece = heard
+    stream = EventStream(pieces(), silence_s=0.001)
+    await asyncio.wait_for(stream({"type": "http"}, caller.receive, caller.send), 5)
+    assert has_waited == [0]
+    assert caller.body.replace(b": still there\n\n", b"") == b"onetwo"
+    assert caller.is_complete
+
+
 async def test_a_refusal_before_the_first_piece_has_its_status() -> None:
     app = FastAPI()
     error_handlers.install(app)
