@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from rft.core.base import JsonObject
 from rft.platform.api.wire import TextBody, must_be
+from rft.platform.serving.message_texts import SaidBody
 
 MAX_CHOICES = 128
 MAX_STOPS = 4
@@ -35,7 +36,7 @@ class StreamOptions(TextBody):
     include_usage: bool | None = None
 
 
-class ChatCompletionBody(TextBody):
+class ChatCompletionBody(SaidBody, TextBody):
     """A request. Fields that change no answer here are accepted; see `serving.order` for those that are refused."""
 
     model: Annotated[str, Field(min_length=1, max_length=512)]

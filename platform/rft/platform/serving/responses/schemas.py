@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field, JsonValue
 from rft.core.base import JsonObject
 from rft.platform.api.wire import TextBody, must_be
 from rft.platform.orders.schemas import Metadata
+from rft.platform.serving.message_texts import SaidBody
 from rft.platform.serving.schemas import ReasoningEffort, Seed, Temperature, TopP
 
 SEALED_TURNS = "reasoning.encrypted_content"
@@ -27,7 +28,7 @@ class TextConfigBody(TextBody):
     format: Annotated[JsonObject | None, Field(json_schema_extra=_ONLY_TEXT)] = None
 
 
-class ResponseBody(TextBody):
+class ResponseBody(SaidBody, TextBody):
     """A request. Fields that change no answer here are accepted; see `responses.order` for those that are refused."""
 
     model: Annotated[str, Field(min_length=1, max_length=512)]
