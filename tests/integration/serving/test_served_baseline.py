@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import aclosing, closing
 from pathlib import Path
@@ -41,7 +42,7 @@ def _score(sample: JsonObject, item: JsonObject) -> float:
 async def bench(
     migrated_url: str, tmp_path: Path, base_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Workbench]:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
     changes: dict[str, object] = {
         "base_models": {"tiny": str(base_model)},
         "engine": ENGINE,
