@@ -1,9 +1,10 @@
 """jsonschema's own validator, which takes every text, in linear time where it would need the square."""
 
 import json
+import reprlib
 from collections.abc import Iterator
 from functools import cache, cached_property
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
@@ -12,6 +13,7 @@ from pydantic import JsonValue
 from referencing import Registry
 
 from rft.core.base import JsonObject
+from rft.core.relaxed_schema import DATA, NAMED
 
 
 class PythonValidator(Protocol):
@@ -25,6 +27,12 @@ class PythonValidator(Protocol):
 def python_validator(kind: type[Draft202012Validator], schema: JsonObject) -> PythonValidator:
     """A validator of a schema that names no dialect, nor does any part of it. Raises RecursionError."""
     return _linear(kind)(_with_choices(schema), registry=Registry())
+
+
+_SHORT = reprlib.Repr()
+"""One mistake of many: jsonschema may hold thousands of them before one is told."""
+_SHORT.maxlist = _SHORT.maxdict = 20
+_SHORT.maxstring = _SHORT.maxlong = 200
 
 
 class _Choices(list[JsonValue]):
@@ -46,13 +54,15 @@ def _unique_items(
 ) -> Iterator[ValidationError]:
     del validator, schema
     if is_wanted and isinstance(instance, list) and len(set(map(_key, instance))) < len(instance):
-        yield ValidationError(f"{instance!r} has non-unique elements")
+        yield ValidationError(f"{_SHORT.repr(instance)} has non-unique elements")
 
 
 def _enum(validator: Any, choices: JsonValue, instance: JsonValue, schema: JsonObject) -> Iterator[ValidationError]:
     del validator, schema
     if isinstance(choices, _Choices) and _key(instance) not in choices.keys:
-        yield ValidationError(f"{instance!r} is not one of {choices!r}")
+        yield ValidationError(
+            f"{_SHORT.repr(instance)} is not one of {_SHORT.repr(list(choices[: _SHORT.maxlist + 1]))}"
+        )
 
 
 def _key(value: JsonValue) -> str:
@@ -71,12 +81,16 @@ def _with_whole_numbers(value: JsonValue) -> JsonValue:
     return value
 
 
-def _with_choices(schema: JsonValue) -> Any:
+def _with_choices(schema: JsonValue, *, is_named: bool = False) -> Any:
+    """`is_named`: the keys are a customer's names, each of a schema."""
     if isinstance(schema, list):
         return [_with_choices(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    return {
-        key: _Choices(part) if key == "enum" and isinstance(part, list) else _with_choices(part)
-        for key, part in cast(JsonObject, schema).items()
-    }
+    read: JsonObject = {}
+    for key, part in schema.items():
+        if is_named or key not in DATA:
+            read[key] = _with_choices(part, is_named=key in NAMED and not is_named)
+        else:
+            read[key] = _Choices(part) if key == "enum" and isinstance(part, list) else part
+    return read

@@ -17,14 +17,13 @@ from referencing.jsonschema import specification_with
 
 from rft.core.base import JsonObject
 from rft.core.foreign_json import encodable
-from rft.core.json_schema import LONGEST_COMPLAINT, compile_schema, dialect_of
-from rft.core.patternless import without_patterns
+from rft.core.json_schema import LONGEST_COMPLAINT, InvalidToolSchema, compile_schema, dialect_of
 from rft.core.python_validator import PythonValidator, python_validator
+from rft.core.relaxed_schema import has_long_choices, without_long_choices, without_patterns
 from rft.core.schema_references import UnusableSchema, follow_references
 
 _READ_COMPLAINTS = 50
 """Of so many the one that says most is told."""
-_LONG_CHOICE = 200
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=20_000)
 _GAVE_UP = (
     jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded,
@@ -48,21 +47,37 @@ class SchemaFit:
 
     quick: jsonschema_rs.Validator | None
     slow: PythonValidator
+    needs_both: bool = False
+    """Whether the quick one leaves out what it would search value by value, each time anew."""
 
     @classmethod
     def compiled(cls, schema: JsonObject) -> "SchemaFit":
         """Raises InvalidToolSchema."""
         kind = type(compile_schema(schema))
-        rest = _without_patterns(schema, dialect_of(kind))
-        return cls(_read_quickly(schema, rest, dialect_of(kind)), python_validator(kind, rest))
+        dialect = dialect_of(kind)
+        try:
+            rest = _if_followed(without_patterns(schema), dialect)
+            needs_both = has_long_choices(schema)  # jsonschema_rs looks up texts only.
+            quick = None if needs_both else _compile_quick(schema)
+            if quick is None:  # Also for a dialect that it does not know.
+                quick = _compile_quick(_if_followed(without_long_choices(schema), dialect))
+            if quick is None:  # For a pattern that only Python reads.
+                quick = _compile_quick(_if_followed(without_long_choices(rest), dialect))
+            rest.pop("$schema", None)  # Named below a reference, it would be read by a validator that knows patterns.
+            return cls(quick, python_validator(kind, rest), needs_both)
+        except RecursionError:
+            raise InvalidToolSchema("not a JSON Schema: nested too deeply") from None
 
     def misfit(self, value: JsonValue) -> Misfit | None:
         """What is wrong with the value, or None. Raises Unresolvable and RecursionError."""
         if self.quick is not None:
             try:
-                return self._quick_misfit(self.quick, value)
+                misfit = self._quick_misfit(self.quick, value)
             except (ValueError, RecursionError):
                 pass  # lone surrogates and very deep structures
+            else:
+                if misfit is not None or not self.needs_both:
+                    return misfit
         error = best_match(islice(self.slow.iter_errors(value), _READ_COMPLAINTS))
         return None if error is None else _misfit(error.message, error.absolute_path)
 
@@ -81,25 +96,6 @@ def _depth(error: jsonschema_rs.ValidationError) -> tuple[bool, int]:
     return isinstance(error.kind, _MERELY_NONE_OF_SEVERAL), len(error.instance_path)
 
 
-def _read_quickly(schema: JsonObject, rest: JsonObject, dialect: str) -> jsonschema_rs.Validator | None:
-    """`rest`: the schema without patterns, for one with patterns that only Python reads."""
-    if _has_long_choice(schema):
-        return None
-    return _compile_quick(schema) or _compile_quick({**rest, "$schema": dialect})
-
-
-def _has_long_choice(schema: JsonValue) -> bool:
-    """Whether jsonschema_rs would search an `enum` value by value, each time anew: it looks up texts only."""
-    if isinstance(schema, list):
-        return any(map(_has_long_choice, schema))
-    if not isinstance(schema, dict):
-        return False
-    choices = schema.get("enum")
-    if isinstance(choices, list) and sum(not isinstance(choice, str) for choice in choices) > _LONG_CHOICE:
-        return True
-    return any(map(_has_long_choice, schema.values()))
-
-
 def _compile_quick(schema: JsonObject) -> jsonschema_rs.Validator | None:
     """A hundred times as fast as jsonschema; None for schemas it cannot read."""
     try:
@@ -108,14 +104,13 @@ def _compile_quick(schema: JsonObject) -> jsonschema_rs.Validator | None:
         return None
 
 
-def _without_patterns(schema: JsonObject, dialect: str) -> JsonObject:
-    """Nothing is held against a model by a schema whose references lead into what is left out."""
+def _if_followed(rest: JsonObject, dialect: str) -> JsonObject:
+    """In its dialect; nothing is held against a model by a schema whose references lead into what is left out."""
     try:
-        rest = without_patterns(schema)
         follow_references(rest, specification_with(dialect))
-    except (UnusableSchema, RecursionError):
+    except UnusableSchema:
         return {}
-    return rest
+    return {**rest, "$schema": dialect}
 
 
 def _refuse_remote(uri: str) -> NoReturn:

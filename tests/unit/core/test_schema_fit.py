@@ -64,7 +64,7 @@ def test_a_long_list_to_choose_from_is_searched_once() -> None:
     assert misfit.place == "[2000]"
 
 
-@pytest.mark.parametrize("choices", [list(range(3_000)), [{"a": number} for number in range(3_000)]])
+@pytest.mark.parametrize("choices", [[*range(3_000)], [{"a": number} for number in range(3_000)]])
 def test_a_long_list_to_choose_from_is_searched_once_in_any_schema(choices: list[JsonValue]) -> None:
     fit = SchemaFit.compiled({"items": {"enum": choices}})
     began = time.process_time()
@@ -73,6 +73,38 @@ def test_a_long_list_to_choose_from_is_searched_once_in_any_schema(choices: list
     misfit = fit.misfit([choices[-1], 0.5])
     assert misfit is not None
     assert misfit.place == "[1]"
+
+
+def test_beside_a_long_list_to_choose_from_all_else_is_checked() -> None:
+    cities: list[JsonValue] = list(range(300))
+    fit = SchemaFit.compiled(
+        {
+            "properties": {"city": {"enum": cities}, "date": {"pattern": r"^\d{4}$"}, "enum": {"default": 1}},
+            "unevaluatedProperties": False,
+        }
+    )
+    assert fit.misfit({"city": 299.0, "date": "2026"}) is None
+    wrong: list[tuple[JsonValue, str]] = [({"date": "x"}, "date"), ({"city": 300}, "city"), ({"other": 1}, "")]
+    for value, place in wrong:
+        misfit = fit.misfit(value)
+        assert misfit is not None
+        assert misfit.place == place
+        assert len(misfit.message) < 200
+
+
+def test_thousands_of_wrong_choices_are_told_in_short() -> None:
+    choices: list[JsonValue] = list(range(100_000))
+    fit = SchemaFit.compiled({"items": {"anyOf": [{"enum": choices}, {"type": "null"}]}})
+    began = time.process_time()
+    assert fit.misfit([*[-1] * 2_000]) is not None
+    assert time.process_time() - began < 5
+
+
+def test_what_is_nested_too_deeply_is_refused_in_words_if_at_all() -> None:
+    deep: JsonValue = 0
+    for _ in range(700):
+        deep = [deep]
+    assert SchemaFit.compiled({"type": "object", "default": deep}).misfit({}) is None
 
 
 def test_of_many_mistakes_some_are_read() -> None:
