@@ -162,8 +162,9 @@ class CalledWorkers:
     hints: int = 0
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
-    async def publish(self, hints: int) -> None:
-        """Wake so many."""
+    async def publish(self, hints: int, *, is_again: bool = False) -> None:
+        """Wake so many; each is at once in hand."""
+        del is_again
         if self.is_down:
             raise BrokerDown("no broker here")
         for _ in range(hints):

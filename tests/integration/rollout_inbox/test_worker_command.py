@@ -8,12 +8,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from kombu.connection import Connection
 
+from rft.core.broker_queue import waiting_messages
 from rft.platform.embedded.valkey import EmbeddedValkey
-from rft.rollouts.celery_executor import CeleryHints
+from rft.rollouts.celery_executor import QUEUE, CeleryHints
 from rft.rollouts.shards.http_inbox import RunAddress
 from tests.shared.free_port import free_port
 from tests.shared.given_out_run import WorkerProcess
+from tests.shared.rabbitmq import RabbitMq
 from tests.shared.refusing_broker import is_refused, refusing_writes
 from tests.shared.waiting import is_gone, until
 
@@ -81,6 +84,30 @@ async def test_a_worker_goes_on_after_a_broker_that_refused(
     finally:
         hints.close()
         worker.end()
+
+
+@pytest.fixture(params=["broker_url", "rabbitmq"])
+def any_broker_url(request: pytest.FixtureRequest) -> str:
+    broker: str | RabbitMq = request.getfixturevalue(request.param)
+    return broker.url() if isinstance(broker, RabbitMq) else broker
+
+
+async def test_hints_are_repeated_once_none_wait(any_broker_url: str) -> None:
+    """Those of a job that always has shards left would stand before all other jobs' before long."""
+    hints = CeleryHints(any_broker_url, RunAddress("http://127.0.0.1:9", "ftjob-1", "token-1"))
+    try:
+        with Connection(any_broker_url) as connection:
+            for _ in range(2):
+                await hints.publish(3, is_again=True)
+            assert waiting_messages(connection, QUEUE) == 3
+            await hints.publish(2)
+            assert waiting_messages(connection, QUEUE) == 5
+            assert connection.default_channel.queue_purge(QUEUE) == 5
+            await hints.publish(1, is_again=True)
+            assert waiting_messages(connection, QUEUE) == 1
+            connection.default_channel.queue_purge(QUEUE)
+    finally:
+        hints.close()
 
 
 STUCK = """

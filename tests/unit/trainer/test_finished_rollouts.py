@@ -127,6 +127,7 @@ def test_what_a_group_of_one_verdict_refused_is_no_part_of_another(run: Run) -> 
     run.finish(*(ended(key) for key in keys[1:]))
     with run.process() as (finished, _), suppress(OSError), finished.round(3, Split.TRAIN, 2) as kept:
         assert kept.take(keys, only_whole=True) == [None] * 4
+        kept.drop_refused()
         finished.add(ended(keys[0], conversation=1), is_replaced=False)
         raise OSError("No space left on device")
     assert [event.trace_ids for event in run.told() if isinstance(event, RolloutsVoided)] == [
@@ -134,6 +135,7 @@ def test_what_a_group_of_one_verdict_refused_is_no_part_of_another(run: Run) -> 
     ]
     with run.process() as (finished, _), finished.round(3, Split.TRAIN, 2) as kept:
         assert kept.take(keys, only_whole=True) == [None] * 4
+        kept.drop_refused()
         for key in keys:
             finished.add(ended(key, conversation=2), is_replaced=False)
     with run.process() as (finished, _), finished.round(3, Split.TRAIN, 2) as kept:

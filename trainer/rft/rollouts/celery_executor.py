@@ -13,6 +13,7 @@ from celery.signals import worker_shutting_down
 
 from rft.core.base import Record
 from rft.core.broker_options import is_redis, publishing_options, transport_options
+from rft.core.broker_queue import waiting_messages
 from rft.rollouts.shards.http_inbox import RunAddress
 from rft.rollouts.shards.inbox import BrokerDown
 
@@ -38,11 +39,11 @@ class CeleryHints:
             platform_url=address.platform_url, job_id=address.job_id, token=address.token
         ).model_dump()
 
-    async def publish(self, hints: int) -> None:
-        """So many messages. Raises BrokerDown."""
+    async def publish(self, hints: int, *, is_again: bool = False) -> None:
+        """So many messages. Raises BrokerDown. `is_again`: none where some wait: a queue that holds any lost none."""
         try:
             async with asyncio.timeout(_PUBLISH_S):
-                await asyncio.to_thread(self._publish, hints)
+                await asyncio.to_thread(self._publish, hints, is_again=is_again)
         except Exception as error:  # Each transport has its own.
             password = urlsplit(self._broker_url).password
             problem = f"{type(error).__name__}: {error}"
@@ -52,9 +53,11 @@ class CeleryHints:
         """Let go of what it holds."""
         self._app.close()
 
-    def _publish(self, hints: int) -> None:
+    def _publish(self, hints: int, *, is_again: bool) -> None:
         # A connection of its own: pooled ones outlive the broker they led to, and wait for its return.
         with self._app.connection_for_write(transport_options=publishing_options(self._broker_url)) as connection:
+            if is_again and waiting_messages(connection, QUEUE):
+                return
             for _ in range(hints):
                 self._app.send_task(
                     RUN_SHARDS,

@@ -167,6 +167,7 @@ async def _roll_out(
         taken = kept.take(row_keys, only_whole=setup.group_grader is not None)
         replacements.restore([failed for one in taken if one is not None for failed in one.failed])
         groups.append(GroupState.begun(row, row_keys, taken))
+    kept.drop_refused()
     others = list(chain.from_iterable(group.rollouts for group in so_far))
     state = RoundState(groups, setup, replacements, on_rollout, is_trained_on=is_trained_on, others=others)
     try:

@@ -65,8 +65,9 @@ class KeptRollouts:
         *,
         on_refused: Callable[[Sequence[str]], None] = lambda trace_ids: None,
     ) -> None:
-        """`on_refused`: told the ids of what a group does not take, before any of it is rolled out again."""
+        """`on_refused`: told the ids of what groups did not take, before any of them is rolled out again."""
         self._by_place, self._on_refused = dict(by_place), on_refused
+        self._refused: list[str] = []
 
     def take(self, keys: Sequence[RolloutKey], *, only_whole: bool) -> list[KeptRollout | None]:
         """For each slot of a group what keeps its place. `only_whole`: all of the group, or none of it."""
@@ -74,8 +75,14 @@ class KeptRollouts:
         found = [one for one in taken if one is not None]
         if not only_whole or len(found) in (0, len(keys)):
             return taken
-        self._on_refused([trace_id for one in found for trace_id in one.trace_ids])
+        self._refused += [trace_id for one in found for trace_id in one.trace_ids]
         return [None] * len(keys)
+
+    def drop_refused(self) -> None:
+        """Every group has taken what it takes."""
+        refused, self._refused = self._refused, []
+        if refused:
+            self._on_refused(refused)
 
     @property
     def unclaimed(self) -> list[str]:

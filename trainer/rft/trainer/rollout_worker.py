@@ -64,7 +64,7 @@ class RolloutWorker:
         self._is_over = False
 
     def work(self, address: RunAddress) -> None:
-        """Run what the run has to give out now; returns when nothing of it is left."""
+        """Run a shard of the run, if it has one to give out."""
         if self._stopping is None:
             with suppress(CancelledError):
                 asyncio.run_coroutine_threadsafe(self._work(address), self._loop).result()

@@ -68,6 +68,7 @@ class ShardedExecutor:
     """Positions of what was read; like `_over`, kept until the inbox has heard it."""
     _over: list[str] = field(default_factory=list[str])
     _unhinted: int = 0
+    _unhinted_again: int = 0
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _reader: asyncio.Task[None] | None = None
     _publisher: asyncio.Task[None] | None = None
@@ -145,15 +146,22 @@ class ShardedExecutor:
         else:  # It ended before we heard that it was given out: it may have been given out again since.
             self._over.append(shard_id)
 
-    def _hint(self, hints: int) -> None:
-        self._unhinted += hints
+    def _hint(self, hints: int, *, is_again: bool = False) -> None:
+        if is_again:
+            self._unhinted_again += hints
+        else:
+            self._unhinted += hints
         if self._publisher is None or self._publisher.done():
             self._publisher = asyncio.create_task(self._publish())
 
     async def _publish(self) -> None:
-        while self._unhinted:
-            hints, self._unhinted = self._unhinted, 0
-            await self.notices.broker.until_done(lambda hints=hints: self.hints.publish(hints))
+        while self._unhinted or self._unhinted_again:
+            is_again = not self._unhinted
+            hints = self._unhinted_again if is_again else self._unhinted
+            self._unhinted, self._unhinted_again = 0, 0 if is_again else self._unhinted_again
+            await self.notices.broker.until_done(
+                lambda hints=hints, is_again=is_again: self.hints.publish(hints, is_again=is_again)
+            )
 
     async def _read(self) -> None:
         try:
@@ -219,7 +227,7 @@ class ShardedExecutor:
         for out in stale:
             out.hinted_s = now_s
         if stale:
-            self._hint(len(stale))
+            self._hint(len(stale), is_again=True)
         self.notices.note_waiting(len(waiting), is_all=len(waiting) == len(self._shards))
 
     def _forget_cancelled(self, shard_id: str, order: _Order) -> None:

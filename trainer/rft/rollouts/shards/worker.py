@@ -254,13 +254,14 @@ class RunSession:
 
     async def _beat(self) -> None:
         """A beat whose connection leads nowhere keeps none of the next ones back."""
-        beats = set[asyncio.Task[None]]()
-        try:
-            while self._shards and not self.is_over:
-                await asyncio.sleep(BEAT_S)
-                beats = {beat for beat in beats if not beat.done()} | {asyncio.create_task(self._say_alive())}
-        finally:
-            await _cancelled(list(beats))
+        while self._shards and not self.is_over:  # Again: one may have begun while the last beats were cancelled.
+            beats = set[asyncio.Task[None]]()
+            try:
+                while self._shards and not self.is_over:
+                    await asyncio.sleep(BEAT_S)
+                    beats = {beat for beat in beats if not beat.done()} | {asyncio.create_task(self._say_alive())}
+            finally:
+                await _cancelled(list(beats))
 
     async def _say_alive(self) -> None:
         try:
