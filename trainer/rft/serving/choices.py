@@ -139,7 +139,8 @@ class ChoiceRun:
         return sample
 
     def _hear(self, token_ids: Sequence[int]) -> None:
-        told = self._text.add(self._decoder.add(token_ids))
+        text = self._decoder.add(token_ids).replace("\x00", "\ufffd")  # As in what the whole turn is read as.
+        told = self._text.add(text)
         self._tell(told, has_thought=self._text.has_thought)
 
     def _turn_text(self) -> TurnText:

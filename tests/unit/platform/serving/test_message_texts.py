@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from rft.platform.serving.order import read_chat
+from rft.platform.serving.playground.schemas import PlaygroundBody
 from rft.platform.serving.responses.schemas import ResponseBody
 from rft.platform.serving.schemas import ChatCompletionBody
 
@@ -31,6 +32,11 @@ def test_of_responses() -> None:
         {**output, "output": [{"type": "input_text", "text": "\ufffd"}]},
     ]
     assert ResponseBody.model_validate({"model": "m", "input": "\x00"}).input == "\ufffd"
+
+
+def test_of_the_playground() -> None:
+    body = PlaygroundBody.model_validate({"messages": [{"role": "user", "content": "a\x00b"}]})
+    assert body.messages == [{"role": "user", "content": "a\ufffdb"}]
 
 
 @pytest.mark.parametrize("more", [{"user": "\x00"}, {"messages": [{"role": "user", "content": "\ud800"}]}])

@@ -8,10 +8,11 @@ from rft.core.base import JsonObject
 from rft.core.failure import Failure
 from rft.core.rollout import StopReason
 from rft.platform.api.wire import TextBody, must_be
+from rft.platform.serving.message_texts import SaidBody
 from rft.platform.serving.schemas import ReasoningEffort, Seed, Temperature, TopP
 
 
-class PlaygroundBody(TextBody):
+class PlaygroundBody(SaidBody, TextBody):
     """What is said to the model."""
 
     messages: Annotated[list[JsonValue], Field(min_length=1, max_length=10_000), must_be("a list of messages")]
