@@ -3,9 +3,11 @@
 import json
 from functools import cache
 
+import jinja2.nodes
 import pytest
 
 from rft.chat.opening import OpenedChat, open_chat
+from rft.chat.template import chat_environment
 from rft.chat.thinking_switch import default_thought_tokens
 from rft.core.dataset import DatasetRow, RowProblem, parse_row
 from rft.core.messages import Message, Role
@@ -101,6 +103,23 @@ def test_an_effort_limits_thoughts_where_the_template_knows_no_levels(
     template: str, effort: str, limit: int | None
 ) -> None:
     assert default_thought_tokens(trl_template(template), effort, 1024) == limit
+
+
+def test_a_template_is_read_once_and_only_for_an_effort_that_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading takes many milliseconds, in which a server that asks for each answer tells nobody anything."""
+    reads = list[str]()
+
+    class Environment:
+        def parse(self, template: str) -> jinja2.nodes.Template:
+            reads.append(template)
+            return chat_environment().parse(template)
+
+    monkeypatch.setattr("rft.chat.thinking_switch.chat_environment", Environment)
+    template = "{# Nobody else's. #}{% if enable_thinking %}<think>{% endif %}"
+    assert default_thought_tokens(template, "default", 1024) is None
+    assert reads == []
+    assert [default_thought_tokens(template, effort, 1024) for effort in ("low", "medium")] == [128, 512]
+    assert reads == [template]
 
 
 def row_that_thinks(thought: object, said: str = "Let me see.") -> DatasetRow | RowProblem:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from rft.chat.template_format import TemplateChatFormat
 from rft.core.dataset import DatasetRow
 from rft.core.finished_trace import FinishedTrace
 from rft.core.messages import ToolCall
@@ -13,7 +14,7 @@ from rft.rollouts.loop import run_rollout
 from rft.rollouts.sampler import Sample, SampleRequest
 from rft.rollouts.setup import RolloutSetup
 from rft.serving.thoughts import thought_limit
-from rft.serving_wire.records import AdapterRef
+from rft.serving_wire.records import AdapterRef, CompletionRequest
 from rft.testing.samplers import ScriptedSampler, tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
@@ -134,3 +135,17 @@ def test_the_limit_follows_from_effort_and_budgets(
 def test_a_base_model_that_is_asked_for_itself_has_none() -> None:
     wanted = request(ASKED.messages).model_copy(update={"reasoning_effort": "low"})
     assert thought_limit(wanted, opened("qwen3_5_think").chat_format) is None
+
+
+def test_it_is_found_once_for_all_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[int]()
+
+    def limit(request: CompletionRequest, chat_format: TemplateChatFormat) -> int | None:
+        asked.append(request.n)
+        return thought_limit(request, chat_format)
+
+    monkeypatch.setattr("rft.serving.completions.thought_limit", limit)
+    wanted = request(ASKED.messages, n=3, budgets=LIMITED)
+    _, choices = prompt_and_choices(run_in_virtual_time(events_of(completions(Thinks()), wanted)))
+    assert [choice.reasoning for choice in choices] == ["mmmmm"] * 3
+    assert asked == [3]

@@ -1,6 +1,7 @@
 """The switch by which a chat template thinks more or less, where it has one."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import jinja2
 from jinja2 import meta
@@ -55,11 +56,13 @@ def default_thought_tokens(template: str, effort: str, max_tokens: int) -> int |
 
     None: as long as the model likes. So it is for models whose template knows levels: they were taught them.
     """
+    share = _SHARES.get(effort)
+    if share is None:
+        return None
     read = _read_variables(template)
     if _LEVELS in read or not read & set(_OFF_SWITCHES):
         return None
-    share = _SHARES.get(effort)
-    return None if share is None else max(1, int(max_tokens * share))
+    return max(1, int(max_tokens * share))
 
 
 def _level(template: str, effort: str) -> str:
@@ -69,8 +72,9 @@ def _level(template: str, effort: str) -> str:
     return "xhigh" if is_called_otherwise else wanted
 
 
-def _read_variables(template: str) -> set[str]:
+@lru_cache(maxsize=8)  # Serving asks for each request, and one parse takes 10 ms and more.
+def _read_variables(template: str) -> frozenset[str]:
     try:
-        return meta.find_undeclared_variables(chat_environment().parse(template))
+        return frozenset(meta.find_undeclared_variables(chat_environment().parse(template)))
     except jinja2.TemplateError:
-        return set()
+        return frozenset()

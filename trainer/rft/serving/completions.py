@@ -62,6 +62,7 @@ class Completions:
         conversation = Conversation(policy, request.tools, request.messages, request.sampled_turns)
         prompt = read_prompt(conversation, chat_format, self.remembered)
         self._refuse_too_long(len(prompt.token_ids))
+        max_reasoning_tokens = thought_limit(request, chat_format)
 
         async def choose(version: int, index: int) -> Choice:
             run = ChoiceRun(
@@ -74,7 +75,7 @@ class Completions:
                 prompt,
                 self.remembered,
                 tell,
-                thought_limit(request, chat_format),
+                max_reasoning_tokens,
             )
             choice = await run.run()
             tell(choice)
