@@ -19,8 +19,10 @@ from openai import APITimeoutError, AsyncOpenAI, BadRequestError, NotFoundError
 from psycopg.types.json import Jsonb
 
 from rft.core.base import JsonObject
+from rft.core.dataset import DatasetRow
 from rft.core.spec import RunSecrets, RunSpec
 from rft.rollouts.connections import CustomerConnections, open_tool_connections
+from rft.rollouts.message_rollout import MessageRollout, MessageSetup, run_message_rollout
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
@@ -172,6 +174,30 @@ async def test_the_jobs_budget_of_calls_holds(platform: ServedPlatform, customer
     assert [result["error_code"] for result in results] == [None, "tool_budget_used_up"]
     assert len(customer.endpoint.calls) == 1
     assert events[-1]["conversation"]["stop_reason"] == "max_tool_calls"
+
+
+async def test_the_base_model_thinks_with_the_jobs_effort_where_none_is_named(
+    platform: ServedPlatform, client: AsyncOpenAI, customer: Customer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As its baseline does, and a checkpoint by its training."""
+    efforts = list[str | None]()
+
+    async def run(row: DatasetRow, setup: MessageSetup) -> MessageRollout:
+        efforts.append(setup.sampling.reasoning_effort)
+        return await run_message_rollout(row, setup)
+
+    monkeypatch.setattr("rft.platform.serving.playground.playing.run_message_rollout", run)
+    with psycopg.connect(platform.database_url, autocommit=True) as connection:
+        connection.execute(
+            "update jobs set method = jsonb_set(method, '{reinforcement,hyperparameters,reasoning_effort}', %s)"
+            " where id = %s",
+            (Jsonb("low"), customer.job_id),
+        )
+    give_checkpoints(platform, customer, {2: 0.7})
+    await play(client, customer)
+    await play(client, customer, reasoning_effort="medium")
+    await play(client, customer, model=None)
+    assert efforts == ["low", "medium", None]
 
 
 async def test_a_tool_that_fails_ends_it_with_blame_and_no_secret(platform: ServedPlatform, customer: Customer) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 from rft.core.failure import Failure
 from rft.core.messages import Message, ToolCall, ToolSchema
 from rft.core.response_format import ResponseFormat
-from rft.core.spec import Budgets
+from rft.core.spec import Budgets, RunSpec
 
 UNUSABLE_MODEL = "unusable_model"
 """`Failure.detail` of what every further rollout would meet, too: a wrong key, a model that is not there."""
@@ -38,6 +38,11 @@ class ChatSampling:
     budgets: Budgets | None = None
     """To whose limit thoughts are kept, by models that are served here."""
     response_format: ResponseFormat | None = None
+
+
+def jobs_effort(spec: RunSpec) -> str | None:
+    """What a model that the job has not trained is asked for, to think as the job's policy does."""
+    return None if spec.reasoning_effort == "default" else spec.reasoning_effort
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.final_figures import NO_ESTIMATE
 from rft.platform.worker.own_serving import own_serving
 from rft.platform.worker.trainer_run import POLL_S, PROGRESS_S, Ending, TrainerRun
-from rft.rollouts.chat_policy import ChatPolicy, ChatSampling, ChatUsage
+from rft.rollouts.chat_policy import ChatPolicy, ChatSampling, ChatUsage, jobs_effort
 from rft.rollouts.connections import ConnectionOptions, open_connections
 from rft.rollouts.group import with_job_tools
 from rft.rollouts.measure_model import MeasuredModel, measure_model
@@ -262,8 +262,7 @@ def _rows(folder: Path) -> list[DatasetRow]:
 
 
 def _sampling(spec: RunSpec) -> ChatSampling:
-    effort = None if spec.reasoning_effort == "default" else spec.reasoning_effort
-    return ChatSampling(temperature=spec.temperature, reasoning_effort=effort, budgets=spec.budgets)
+    return ChatSampling(temperature=spec.temperature, reasoning_effort=jobs_effort(spec), budgets=spec.budgets)
 
 
 def _at_a_time(policy: ChatPolicy, spec: RunSpec) -> int:

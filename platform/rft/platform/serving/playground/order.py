@@ -31,7 +31,7 @@ from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.platform.store.file_store import BytesMissing, read_lines
 from rft.platform.store.secret_box import SecretsUnreadable
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
-from rft.rollouts.chat_policy import ChatSampling
+from rft.rollouts.chat_policy import ChatSampling, jobs_effort
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ async def to_playground_order(services: Services, job_id: str, body: PlaygroundB
     if body.tools is None and not tools and file is not None:
         tools = await _tools_of_file(services, file.storage_key)
     spec, secrets = _specification(job, settings, sealed)
-    return PlaygroundOrder(name, model, _row(body, tools), spec, secrets, _sampling(body, spec))
+    return PlaygroundOrder(name, model, _row(body, tools), spec, secrets, _sampling(body, spec, model))
 
 
 async def _best_model(uow: UnitOfWork, settings: Settings, job: JobRow) -> str:
@@ -132,8 +132,10 @@ def _row(body: PlaygroundBody, tools: tuple[ToolSchema, ...]) -> DatasetRow:
     return DatasetRow(index=0, messages=messages, tools=tools, item=item)
 
 
-def _sampling(body: PlaygroundBody, spec: RunSpec) -> ChatSampling:
+def _sampling(body: PlaygroundBody, spec: RunSpec, model: ServedModel) -> ChatSampling:
     effort = None if body.reasoning_effort is None else EFFORTS.get(body.reasoning_effort, body.reasoning_effort)
+    if effort is None and model.adapter is None:  # Checkpoints bring the effort that they were trained with.
+        effort = jobs_effort(spec)
     budgets = spec.budgets
     if effort not in (None, spec.reasoning_effort):  # The job's own limit goes with its effort.
         budgets = budgets.model_copy(update={"max_reasoning_tokens": None})
