@@ -14,7 +14,10 @@ from rft.platform.serving.told import ToldSoFar
 from rft.serving_wire.records import CompletionRequest, Event, Refused
 
 _TRIES = 3
-"""A process that has ended before it said anything is started again."""
+"""A process that has ended before it said anything is started again.
+
+It says nothing before the adapter is loaded: one whose loading kills the process does so as often.
+"""
 _ENDING_S = 0.05
 """The system tells of its end a little later than its connections break."""
 
