@@ -3,12 +3,14 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 
 from rft.core.events import RunEnded, RunStarted, TrainEvent
+from rft.platform.api.event_stream import EventStream
 from rft.platform.stream import endpoints
 from rft.platform.worker.ingest import Ingest
 from tests.integration.worker.ingesting import leased
@@ -115,19 +117,19 @@ async def test_news_arrive_while_the_job_runs_and_a_broken_stream_goes_on_where_
 async def test_a_stream_without_news_says_that_it_lives(
     bench: Workbench, ingest: Ingest, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoints, "KEEPALIVE_S", 0.1)
+    monkeypatch.setattr(endpoints, "EventStream", partial(EventStream, silence_s=0.1))
     job_id = ingest.lease.id
     async with asyncio.timeout(PATIENCE_S), http.stream("GET", f"/{job_id}/stream") as response:
         assert response.headers["x-accel-buffering"] == "no", "or a proxy may keep what is said until there is more"
         lines = response.aiter_lines()
-        pings = 0
+        signs = 0
         async for line in lines:
-            pings += line == ": ping"
-            if pings == 3:
+            signs += line == ": still there"
+            if signs == 3:
                 await store(bench, ingest, [RunStarted(resumed_from_step=None, total_steps=STEPS, pid=1)])
-            if line == "event: job" and pings >= 3:
+            if line == "event: job" and signs >= 3:
                 break
-        assert pings < 100, "news ends the wait, not the next sign of life"
+        assert signs < 100, "news ends the wait, not the next sign of life"
 
 
 async def test_ids_only_grow(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:

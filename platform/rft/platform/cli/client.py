@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ERROR_BYTES = 1 << 20
 _TIMEOUT_S = 60.0
-"""Silence that a call bears; a stream says something every 15 s."""
+"""Silence that a call bears; a stream says something every 10 s."""
 _PATIENT_S = 1900.0
 """For what waits for a customer's endpoint, all its retries included."""
 _PAGE = 100

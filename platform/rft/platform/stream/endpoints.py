@@ -1,12 +1,9 @@
 """`/v1/fine_tuning/jobs/{id}/stream`: a job as it happens, as server-sent events."""
 
-import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Request
-from fastapi.sse import KEEPALIVE_COMMENT
 from starlette.responses import Response
 
 from rft.platform.api.admission import AdmissionMonitor
@@ -22,8 +19,6 @@ from rft.platform.stream.messages import JobStream, read_news
 
 router = APIRouter(prefix="/fine_tuning/jobs", tags=["stream"])
 _MAX_SEQ = 2**63 - 1
-KEEPALIVE_S = 15.0
-"""Proxies cut a line on which nothing is said for longer, and a reader that is gone is noticed only by writing."""
 _MESSAGES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Server-sent events.",
@@ -98,12 +93,4 @@ async def _pieces(
             if messages := stream.tell(news):
                 yield messages
             if news.is_all and not stream.is_over:
-                while not await _is_set_within(has_news, KEEPALIVE_S):
-                    yield KEEPALIVE_COMMENT
-
-
-async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    return event.is_set()
+                await has_news.wait()
