@@ -54,7 +54,7 @@ class AdapterRef(Record):
     reasoning_effort: str = "default"
     """What it was trained with."""
     budgets: Budgets | None = None
-    """Those that it was trained with: its thoughts are kept to their limit."""
+    """Those of its order, what that leaves open by today's settings: its thoughts are kept to their limit."""
 
 
 class SampledTurn(Record):

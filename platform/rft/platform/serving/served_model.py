@@ -22,6 +22,7 @@ class ServedModel:
     """Directory or hub name: models with the same one share a process."""
     chat: ChatSpec
     adapter: AdapterRef | None
+    """Its budgets are those of the order that trained it, and of today's settings where the order names none."""
     rank: int = 0
     """Of its adapter."""
 
