@@ -47,7 +47,8 @@ def celery_enqueuer() -> Enqueuer:
 
 def _waiting(connection: "Connection", queue: str) -> int:
     """Messages that nobody has taken."""
-    channel = connection.channel()
+    _ = connection.default_channel  # It connects as `publishing_options` say; the first of other channels waits 2 s.
+    channel = connection.channel()  # One of its own: an error closes it.
     try:
         return channel.queue_declare(queue=queue, passive=True).message_count
     except connection.channel_errors:  # There is none yet; Redis has none that is empty.

@@ -1,0 +1,26 @@
+"""Publishing to a broker that is away costs no wait."""
+
+import kombu.utils.functional
+import pytest
+from celery import Celery
+
+from rft.platform.queue import celery_app
+from rft.platform.queue.messages import RUN_JOB, TaskMessage
+from rft.platform.queue.publishing import celery_enqueuer
+from tests.shared.servers import refused_port
+
+__all__ = ("refused_port",)
+
+
+@pytest.mark.parametrize("scheme", ["redis", "amqp"])
+def test_a_broker_that_refuses_connections_is_not_waited_for(
+    scheme: str, refused_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = list[float]()
+    monkeypatch.setattr(kombu.utils.functional, "sleep", waits.append)
+    app = Celery("tests", broker=f"{scheme}://127.0.0.1:{refused_port}", set_as_current=False)
+    monkeypatch.setattr(celery_app, "app", app)
+    enqueue = celery_enqueuer()
+    with pytest.raises(Exception, match="refused"):
+        enqueue(TaskMessage(RUN_JOB, "ftjob-1"))
+    assert waits == []
