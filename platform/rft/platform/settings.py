@@ -186,8 +186,8 @@ class Settings(BaseSettings):
     """Memory for cached conversations of a vLLM server of our own, on a CPU."""
     vllm_gpu_memory_share: float | None = Field(default=None, gt=0, le=1)
     """What a vLLM server of our own may take of a GPU's memory. Unset: beside an update on the same GPU, what that
-    leaves; on a GPU of its own (`devices`), 0.9, which the servers of trainers on the CPU share; else, e.g. to answer
-    chat, 0.4."""
+    leaves; on a GPU of its own (`devices`), 0.9; of trainers on the CPU, 0.5 for all of them together; to answer chat,
+    0.4."""
     serving_idle_s: float = Field(default=600.0, gt=0)
     """A model that nobody has asked for so long leaves the memory."""
     serving_models: int = Field(default=2, ge=1)

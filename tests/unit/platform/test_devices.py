@@ -105,11 +105,11 @@ def test_vllm_takes_a_gpu_of_its_own_whole_unless_a_share_is_set(tmp_path: Path)
     assert [to_vllm_spec(mixed, slot).gpu_memory_share for slot in (0, 1)] == [0.9, None]
 
 
-def test_vllm_has_the_gpu_of_a_host_whose_trainers_compute_on_the_cpu(tmp_path: Path) -> None:
+def test_vllm_has_what_chat_leaves_of_the_gpu_of_a_host_whose_trainers_compute_on_the_cpu(tmp_path: Path) -> None:
     on_cpu = {"devices": "cpu:2", "engine": "vllm"}
-    assert to_vllm_spec(settings(tmp_path, **on_cpu)).gpu_memory_share == 0.9
+    assert to_vllm_spec(settings(tmp_path, **on_cpu)).gpu_memory_share == 0.5
     two = settings(tmp_path, **on_cpu, train_slots=2)
-    assert [to_vllm_spec(two, slot).gpu_memory_share for slot in (0, 1)] == [0.45, 0.45], "their servers are on one"
+    assert [to_vllm_spec(two, slot).gpu_memory_share for slot in (0, 1)] == [0.25, 0.25], "their servers are on one"
 
 
 @pytest.mark.parametrize(

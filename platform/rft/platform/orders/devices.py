@@ -12,6 +12,8 @@ STALENESS = "method.reinforcement.hyperparameters.max_staleness"
 _GPUS = Path("/proc/driver/nvidia/gpus")
 _OWN_GPU_SHARE = 0.9
 """What vLLM takes by itself of a GPU that nobody shares with it."""
+_BESIDE_CHAT_SHARE = 0.5
+"""The same less the server's that answers chat, which is on the host's first GPU."""
 
 
 def to_devices(settings: Settings, slot: int) -> Devices | None:
@@ -28,7 +30,7 @@ def _all_devices(settings: Settings) -> tuple[Devices, ...]:
 
 
 def gpu_memory_share(settings: Settings, slot: int) -> float | None:
-    """Of a GPU for a vLLM server of our own: as set, or else all that is usual where training is elsewhere.
+    """Of a GPU for a job's vLLM server of our own: as set, or else all that is usual where training is elsewhere.
 
     None: the run works it out.
     """
@@ -36,7 +38,7 @@ def gpu_memory_share(settings: Settings, slot: int) -> float | None:
     if settings.vllm_gpu_memory_share is not None or devices is None:
         return settings.vllm_gpu_memory_share
     if devices.cpu_ranks:  # All servers of such trainers are on the first GPU.
-        return _OWN_GPU_SHARE / settings.train_slots
+        return _BESIDE_CHAT_SHARE / settings.train_slots
     return _OWN_GPU_SHARE if devices.vllm and not devices.take_turns else None
 
 

@@ -178,7 +178,8 @@ class ServingProcesses:
             base_model=model.base_model,
             chat=model.chat,
             engine=settings.engine,
-            vllm=to_vllm_spec(settings),
+            # The GPUs that jobs are given are none of its own.
+            vllm=to_vllm_spec(settings).model_copy(update={"gpu_memory_share": settings.vllm_gpu_memory_share}),
             lora_rank=self._rank(model),
             torch_threads=settings.torch_threads,
             folder=str(folder),

@@ -40,3 +40,11 @@ def test_only_a_rank_that_the_usual_server_does_not_hold_has_a_process_of_its_ow
         processes_of(tmp_path, engine="transformers"),
     ):
         assert others.folder_of(model(512)) == others.folder_of(model(8))
+
+
+@pytest.mark.parametrize("devices", ["cpu:2", "train=0 vllm=1", "train=0 vllm=0", None])
+def test_its_server_asks_for_the_share_that_is_set_whatever_gpus_jobs_have(tmp_path: Path, devices: str | None) -> None:
+    for share in (None, 0.3):
+        processes = processes_of(tmp_path, devices=devices, vllm_gpu_memory_share=share)
+        spec = processes._spec(model(None), tmp_path)  # pyright: ignore[reportPrivateUsage]
+        assert spec.vllm.gpu_memory_share == share
