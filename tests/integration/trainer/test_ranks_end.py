@@ -1,5 +1,6 @@
 """How ranks end: with the run, with each other, and never without a word."""
 
+import errno
 import signal
 import stat
 import threading
@@ -19,11 +20,12 @@ from rft.core.devices import Devices
 from rft.core.errors import RunAborted, RunFailed, RunPaused
 from rft.core.hyperparameters import LoraSpec
 from rft.engines.base_model import load_base_model
+from rft.scratch.disk import EXIT_DISK_FULL
 from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.ranks import other_ranks
 from rft.trainer.ranks.messages import SetUp
 from rft.trainer.ranks.other_ranks import BrokenPass, OtherRanks
-from rft.trainer.ranks.processes import RankLost, RankProcesses
+from rft.trainer.ranks.processes import EXIT_RANK_LOST, RankLost, RankProcesses
 from rft.trainer.ranks.world import local_world
 from rft.trainer.samples import TrainingRow
 from rft.trainer.step_figures import StepFigures
@@ -158,14 +160,25 @@ def test_a_rank_that_runs_out_of_memory_in_a_pass_of_all_tells_why_before_it_end
     assert paused.value.code == "sharded_out_of_memory"
 
 
-def test_why_a_run_ends_is_told_where_its_own_thread_waits_for_a_gpu_for_ever(
-    sharded: tuple[OtherRanks, PolicyTrainer], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("problem", "status"),
+    [
+        (None, 3),
+        (OSError(errno.ENOSPC, "No space left on device"), EXIT_DISK_FULL),
+        (OSError(errno.EIO, "Input/output error"), EXIT_RANK_LOST),
+    ],
+    ids=["told", "disk full", "not told"],
+)
+def test_a_run_whose_own_thread_waits_for_a_gpu_for_ever_tells_why_if_it_can_and_ends(
+    sharded: tuple[OtherRanks, PolicyTrainer], monkeypatch: pytest.MonkeyPatch, problem: OSError | None, status: int
 ) -> None:
     ranks, _ = sharded
     told, left, has_left = list[str](), list[int](), threading.Event()
 
     def stuck(error: Exception) -> int:
         told.append(str(error))
+        if problem is not None:
+            raise problem
         return 3
 
     def leave(status: int) -> None:
@@ -175,12 +188,12 @@ def test_why_a_run_ends_is_told_where_its_own_thread_waits_for_a_gpu_for_ever(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(other_ranks, "_LEAVE_S", 0.1)
     monkeypatch.setattr("os._exit", leave)
-    ranks.on_stuck = stuck
+    ranks._on_stuck = stuck  # pyright: ignore[reportPrivateUsage]
     (child,) = own_children()
     child.kill()
     assert has_left.wait(60)
     assert told == ["rank 1 of 2 was killed by SIGKILL; perhaps the host ran out of memory"]
-    assert left == [3]
+    assert left == [status]
 
 
 def test_a_rank_that_cannot_have_its_part_of_the_base_model_tells_why(processes: RankProcesses) -> None:

@@ -1,10 +1,12 @@
 """The other ranks as rank 0 sees them: it hands out rows and the adapter's weights, and takes the gradient in."""
 
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from typing import NoReturn
 
 import torch
 from torch import distributed as dist
@@ -12,6 +14,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from rft.core.errors import RunFailed, RunPaused
+from rft.scratch.disk import EXIT_DISK_FULL, is_disk_full
 from rft.trainer.ranks.flat import flat_gradient, flat_weights, set_gradient, trained
 from rft.trainer.ranks.group import RankGroup, begin, launched_store, missing, own_store
 from rft.trainer.ranks.messages import Computed, End, Failed, Pass, Ready, SetUp, Share
@@ -22,6 +25,7 @@ from rft.trainer.samples import TrainingRow
 from rft.trainer.step_figures import StepFigures
 from rft.trainer.token_budget import is_out_of_memory
 
+log = logging.getLogger(__name__)
 _LOOK_S = 0.005
 _TELL_S = 5.0
 """How long a process that closed its connections may take to be gone."""
@@ -52,11 +56,11 @@ class OtherRanks:
 
         `come_s`: how long they may take to come. `on_lost` is called in a thread, at any time, with
         what the run ends with. `on_stuck` is called there with the same where the thread that computes does not hear of
-        it: it says what this process ends with.
+        it: it says what this process ends with, which ends as well where that raises.
         """
         self.world, self._torch_threads = started.world, torch_threads
         self._processes = started if isinstance(started, RankProcesses) else None
-        self._check, self._on_lost, self.on_stuck = check, on_lost, on_stuck
+        self._check, self._on_lost, self._on_stuck = check, on_lost, on_stuck
         self._layers: dist.ProcessGroup | None = None
         """Where parts of the base model's layers are gathered; None: every rank has all of it."""
         self._is_idle, self._closing = True, threading.Event()
@@ -223,7 +227,19 @@ class OtherRanks:
         self._on_lost(lost)
         # A pass of all that waits for a GPU's part does not hear that the rank has gone.
         if self._layers is not None and torch.cuda.is_available() and not self._closing.wait(_LEAVE_S):
-            os._exit(self.on_stuck(lost))
+            self._leave(lost)
+
+    def _leave(self, lost: Exception) -> NoReturn:
+        """End this process, whatever telling why comes to: nobody else ends it."""
+        status = EXIT_RANK_LOST
+        try:
+            status = self._on_stuck(lost)
+        except Exception as error:
+            log.exception("why the run ends could not be told")
+            if is_disk_full(error):
+                status = EXIT_DISK_FULL
+        finally:
+            os._exit(status)
 
     def _lost(self, rank: int | None, error: Exception | None = None) -> RankLost:
         self._is_idle = False
