@@ -16,7 +16,7 @@ import torch
 from peft import PeftModel
 
 from rft.chat.opening import open_saved_chat
-from rft.chat.saved_chat import CHAT_TEMPLATE
+from rft.chat.saved_chat import CHAT_TEMPLATE, read_saved_chat, weights_fingerprint
 from rft.core.events import (
     Notice,
     RatiosMeasured,
@@ -186,17 +186,15 @@ def test_a_template_changed_between_two_launches_pauses_the_run_and_put_back_let
     assert chat.prompt_ids([question], ()) == own.prompt_ids([question], ())
 
 
-def test_a_template_changed_before_there_is_any_checkpoint_pauses_the_run_too(
-    customer: Customer, base_model: Path, tmp_path: Path
-) -> None:
-    model, is_released = shutil.copytree(base_model, tmp_path / "model"), threading.Event()
+def begin_and_die(customer: Customer, run_dir: Path) -> None:
+    """A launch that has nothing to show when it dies."""
+    is_released = threading.Event()
 
     def score(text: str) -> float:
         is_released.wait()
         return letter_share(text)
 
     customer.score = score
-    run_dir, template = write_run(tmp_path / "run", model, customer.url, steps=1, valid_rows=1), model / CHAT_TEMPLATE
     try:
         trainer = Trainer.start(run_dir)
         trainer.wait_for("rollouts_began")
@@ -205,6 +203,30 @@ def test_a_template_changed_before_there_is_any_checkpoint_pauses_the_run_too(
     finally:
         is_released.set()
     assert not (run_dir / layout.checkpoint_dir(0) / layout.COMPLETE).exists()
+
+
+def test_a_base_built_anew_before_anything_was_sampled_is_trained_and_bound_to(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    model = shutil.copytree(base_model, tmp_path / "model")
+    run_dir = write_run(tmp_path / "run", model, customer.url, steps=1, valid_rows=1)
+    weights = model / "model.safetensors"
+    begin_and_die(customer, run_dir)
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    for folder in (layout.CHAT, layout.checkpoint_dir(1)):
+        chat = read_saved_chat(run_dir / folder)
+        assert chat is not None
+        assert chat.record.weights_fingerprint == weights_fingerprint(str(model))
+
+
+def test_a_template_changed_before_there_is_any_checkpoint_pauses_the_run_too(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    model = shutil.copytree(base_model, tmp_path / "model")
+    run_dir, template = write_run(tmp_path / "run", model, customer.url, steps=1, valid_rows=1), model / CHAT_TEMPLATE
+    begin_and_die(customer, run_dir)
     before = template.read_text()
     template.write_text("Be brief. " + before)
     ended = run(run_dir, RunSecrets())

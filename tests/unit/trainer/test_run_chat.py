@@ -7,6 +7,7 @@ import pytest
 
 from rft.chat.errors import ChatTemplateError
 from rft.chat.opening import open_saved_chat
+from rft.chat.saved_chat import weights_fingerprint
 from rft.chat.template import fingerprint
 from rft.core.chat_spec import ChatSpec, JobChat
 from rft.core.errors import RunPaused
@@ -95,6 +96,19 @@ def test_a_base_that_was_built_anew_is_not_taken_for_the_one_that_was_trained(
     record.write_text(json.dumps(known))
     assert opened(model_dir, checkpoint).saved, "a checkpoint of an earlier release is taken as it is"
     assert Chats(str(model_dir), ChatSpec()).of(adapter, None)
+
+
+def test_a_base_that_was_built_anew_before_anything_was_sampled_is_taken(model_dir: Path, checkpoint: Path) -> None:
+    weights, template = model_dir / "model.safetensors", model_dir / "chat_template.jinja"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    found = open_run_chat(
+        spec_of(model_dir), load_tokenizer(str(model_dir)), checkpoint, has_samples=False
+    ).saved.record.weights_fingerprint
+    assert found == weights_fingerprint(str(model_dir))
+    template.write_text("Be brief. " + template.read_text())
+    with pytest.raises(RunPaused, match=r"when the job began: the chat template\."):
+        open_run_chat(spec_of(model_dir), load_tokenizer(str(model_dir)), checkpoint, has_samples=False)
 
 
 def test_other_settings_of_the_chat_pause_the_run(model_dir: Path, checkpoint: Path) -> None:

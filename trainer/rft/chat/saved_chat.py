@@ -5,6 +5,7 @@ them; this module imports nothing that takes long.
 """
 
 import hashlib
+import shutil
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -57,17 +58,22 @@ class SavedChat:
         (folder / CHAT_TEMPLATE).write_bytes(self.template.encode())
         (folder / CHAT_RECORD).write_text(self.record.model_dump_json(indent=2) + "\n")
 
-    def write_once(self, folder: Path) -> None:
-        """Into a folder of its own, at once or not at all; one that is there stays as it is."""
+    def write_once(self, folder: Path, *, is_binding: bool = True) -> None:
+        """Into a folder of its own, at once or not at all; one that is there stays as it is, if it `is_binding`."""
         if folder.exists():
-            return
+            if is_binding:
+                return
+            shutil.rmtree(folder)
         unfinished = folder.with_name(f"{folder.name}.unfinished")
         unfinished.mkdir(exist_ok=True)
         self.write(unfinished)
         unfinished.rename(folder)
 
-    def changed_since(self, earlier: "SavedChat") -> tuple[str, ...]:
-        """What is no longer as it was, in words; empty where the same conversation has the same token ids."""
+    def changed_since(self, earlier: "SavedChat", *, or_weights: bool = True) -> tuple[str, ...]:
+        """What is no longer as it was, in words; empty where the same conversation has the same token ids.
+
+        `or_weights`: whether other weights count, too.
+        """
         now, then = self.record, earlier.record
         pairs = {
             "the chat template": (self.template, earlier.template),
@@ -78,7 +84,7 @@ class SavedChat:
             "the variables of the chat template": (now.chat_template_kwargs, then.chat_template_kwargs),
         }
         changed = tuple(name for name, (one, other) in pairs.items() if one != other)
-        is_other = are_other_weights(now.weights_fingerprint, then)
+        is_other = or_weights and are_other_weights(now.weights_fingerprint, then)
         return (*changed, "the weights") if is_other else changed
 
 

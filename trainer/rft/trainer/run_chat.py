@@ -32,9 +32,11 @@ class RunChat:
         return spec.model_copy(update={"budgets": budgets.model_copy(update={"max_reasoning_tokens": limit})})
 
 
-def open_run_chat(spec: RunSpec, tokenizer: PreTrainedTokenizerBase, earlier_folder: Path | None) -> RunChat:
+def open_run_chat(
+    spec: RunSpec, tokenizer: PreTrainedTokenizerBase, earlier_folder: Path | None, *, has_samples: bool = True
+) -> RunChat:
     """The chat of the run's base model, as it was saved in `earlier_folder`: by the checkpoint that the run goes on
-    from, or by its first launch.
+    from, or by its first launch. `has_samples`: whether anything is there that its weights sampled.
 
     Raises UnusableModel, and RunPaused where the model's files have changed so that the policy would read other tokens
     than it was trained on, or sit on other weights: put back, they let the run go on.
@@ -42,7 +44,9 @@ def open_run_chat(spec: RunSpec, tokenizer: PreTrainedTokenizerBase, earlier_fol
     earlier = None if earlier_folder is None else read_saved_chat(earlier_folder)
     opened = _open(spec, tokenizer, None if earlier is None else earlier.record.rendered_as_of)
     saved = saved_chat(opened).with_weights_of(spec.base_model)
-    changed = _since_creation(spec.chat, opened) if earlier is None else saved.changed_since(earlier)
+    changed = (
+        _since_creation(spec.chat, opened) if earlier is None else saved.changed_since(earlier, or_weights=has_samples)
+    )
     if changed:
         raise RunPaused(
             "model_changed",

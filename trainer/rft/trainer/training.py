@@ -94,8 +94,10 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
     loop_thread.call(progress.start())
     tokenizer = load_tokenizer(spec.base_model)
     chat_folder = context.folder / layout.CHAT
-    run_chat = open_run_chat(spec, tokenizer, chat_folder if resumed is None else checkpoints.path_of(resumed))
-    run_chat.saved.write_once(chat_folder)
+    earlier_chat = chat_folder if resumed is None else checkpoints.path_of(resumed)
+    has_samples = resumed is not None or bool(context.finished.kept)
+    run_chat = open_run_chat(spec, tokenizer, earlier_chat, has_samples=has_samples)
+    run_chat.saved.write_once(chat_folder, is_binding=has_samples)
     spec = run_chat.with_thought_limit(spec)
     chat_format, checkpoints.chat = run_chat.chat_format, run_chat.saved
     loop_thread.check()
