@@ -72,6 +72,19 @@ def test_both_have_room_for_the_adapters_that_were_ordered(model_dir: Path) -> N
     assert needs_of(16, ("q_proj",)).resident < small.resident
 
 
+@pytest.mark.parametrize(("engine", "servers"), [(Engine.TRANSFORMERS, []), (Engine.VLLM, ["http://127.0.0.1:9"])])
+def test_room_for_adapters_is_not_worked_out_for_a_run_without_a_server_of_its_own(
+    model_dir: Path, engine: Engine, servers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = least_needs(spec_of(model_dir), torch.bfloat16)
+
+    def unexpected(config: object) -> int:
+        pytest.fail("the model was built for it")
+
+    monkeypatch.setattr("rft.trainer.gpu_share.slot_parameters", unexpected)
+    assert least_needs(spec_of(model_dir, engine, servers=servers), torch.bfloat16).update == own.update
+
+
 def test_a_server_makes_room_for_adapters_at_every_expert(tokenizer: PreTrainedTokenizerBase) -> None:
     def numbers(experts: int) -> int:
         config = tiny("qwen3_moe", tokenizer).config

@@ -23,7 +23,7 @@ def with_gpu_share(spec: RunSpec, gpu: GpuMemory | None, base_dtype: torch.dtype
     update's base.
     """
     vllm = spec.vllm
-    if spec.engine != Engine.VLLM or vllm.servers:
+    if not _has_own_server(spec):
         return spec
     are_told = spec.devices is not None and spec.devices.take_turns
     if are_told:
@@ -45,23 +45,33 @@ def with_gpu_share(spec: RunSpec, gpu: GpuMemory | None, base_dtype: torch.dtype
 
 def shares_gpu(spec: RunSpec, gpu: GpuMemory | None) -> bool:
     """Whether a vLLM server of the run's own is on the `gpu` that the run trains on, if any."""
-    if gpu is None or spec.engine != Engine.VLLM or spec.vllm.servers or is_for_cpu(Path(spec.vllm.python)):
+    if gpu is None or not _has_own_server(spec) or is_for_cpu(Path(spec.vllm.python)):
         return False
     return spec.devices is None or not spec.devices.vllm or spec.devices.take_turns
 
 
 def least_needs(spec: RunSpec, base_dtype: torch.dtype) -> LeastNeeds:
-    """Of a server of the run's own and of an update with the base model in this arithmetic."""
+    """Of a server of the run's own and of an update with the base model in this arithmetic.
+
+    Where the run has no such server, what is told of one counts no room for adapters.
+    """
     config, limit = AutoConfig.from_pretrained(spec.base_model), spec.vllm.max_context_tokens
     figures = figures_of(config, max_context_tokens=spec.chat.max_context_tokens, is_held=False, lora=spec.lora)
-    slots = adapters_at_once(spec.policy_versions)
+    slots_bytes = 0
+    if _has_own_server(spec):
+        slots = adapters_at_once(spec.policy_versions)
+        slots_bytes = slots * slot_parameters(config) * held_rank(spec.lora.rank) * torch.bfloat16.itemsize
     return LeastNeeds.of(
         figures,
         cache_bytes_per_token=KvSlots.bytes_per_token(config.get_text_config()) // 2,  # Counted in single precision.
         update_bytes=base_dtype.itemsize,
         context_tokens=min(figures.max_context_tokens, limit or figures.max_context_tokens),
-        slots_bytes=slots * slot_parameters(config) * held_rank(spec.lora.rank) * torch.bfloat16.itemsize,
+        slots_bytes=slots_bytes,
     )
+
+
+def _has_own_server(spec: RunSpec) -> bool:
+    return spec.engine == Engine.VLLM and not spec.vllm.servers
 
 
 def _with(spec: RunSpec, **changes: float) -> RunSpec:
