@@ -1,5 +1,6 @@
 """Children die with us, are told apart from strangers, and homes make what they promise."""
 
+import errno
 import os
 import signal
 import stat
@@ -134,6 +135,24 @@ def test_own_settings_win_over_embedded_defaults(monkeypatch: pytest.MonkeyPatch
     assert made["RFT_LEASE_TTL_S"] == "30"
     assert made["RFT_RECONCILE_S"] == "2"
     assert made["RFT_HOME"] == "/h"
+
+
+def test_on_a_full_disk_logs_grown_large_are_emptied_without_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rft.platform.embedded.home._LOG_BYTES", 8)
+    home = Home(tmp_path / "home")
+
+    def copy_a_part(source: Path, target: Path) -> None:
+        target.write_bytes(source.read_bytes()[:4])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("shutil.copyfile", copy_a_part)
+    with home.hold():
+        for name in ("api", "worker"):
+            home.log(name).write_text("much of it\n")
+        home.cut_logs()
+        assert {file.name: file.read_text() for file in home.logs.iterdir()} == {"api.log": "", "worker.log": ""}
 
 
 async def test_a_log_grown_large_begins_anew_under_its_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

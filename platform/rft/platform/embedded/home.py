@@ -100,15 +100,19 @@ class Home:
             write_private(self.path / "state.json", state.model_dump_json(indent=1))
 
     def cut_logs(self) -> None:
-        """Logs of living children that have grown large begin anew, their last part beside them. Raises OSError.
+        """Logs of living children that have grown large begin anew, what they held beside them. Raises OSError.
 
-        Children append: what they write next is the new beginning. A line that comes between the two steps is lost.
+        Children append: what they write next is the new beginning. A line that comes between the two steps is lost,
+        and all that a log held where the disk has no room for it twice.
         """
         for log in self.logs.glob("*.log"):
             if log.stat().st_size > _LOG_BYTES:
                 earlier = log.with_suffix(".log.1")
                 earlier.unlink(missing_ok=True)
-                shutil.copyfile(log, earlier)
+                try:
+                    shutil.copyfile(log, earlier)
+                except OSError:  # Most likely a full disk: a log that goes on to grow keeps it so.
+                    earlier.unlink(missing_ok=True)
                 os.truncate(log, 0)
 
     def log(self, name: str) -> Path:

@@ -199,7 +199,7 @@ class Supervisor:
     async def _keep_logs_small(self) -> None:
         while True:
             await asyncio.sleep(_LOGS_POLL_S)
-            with suppress(OSError):  # No room for the copy: as they are until there is.
+            with suppress(OSError):  # As they are until the next time.
                 await asyncio.to_thread(self._home.cut_logs)
 
     def _tell_full_disk(self) -> None:
