@@ -29,11 +29,21 @@ def estimate(it: Answer | None, *, is_share: bool) -> str | None:
     return f"{say(mean)} ({say(low)} to {say(high)} at 95%)"
 
 
+def _without_interval(value: float | None, rows: int | None = None) -> str | None:
+    """A mean over so many rows, where that is known; None without any."""
+    if value is None:
+        return None
+    over = "" if rows is None else f" over {rows} {'row' if rows == 1 else 'rows'}"
+    return f"{number(value)}{over}, no interval"
+
+
 def _of_criteria(run: Answer) -> dict[str, Shown]:
     found: dict[str, Shown] = {}
     for criterion in run.parts("figures.criteria"):
-        mean = estimate(criterion.part("score"), is_share=False) or number(criterion.get("score_mean", float))
-        found[f"  {criterion.need('testing_criteria', str)}"] = mean
+        score = criterion.part("score")
+        mean = estimate(score, is_share=False) or _without_interval(criterion.get("score_mean", float))
+        if mean is not None:
+            found[f"  {criterion.need('testing_criteria', str)}"] = mean
     p50_s, p95_s = (run.get(f"figures.latency.{name}", float) for name in ("p50_s", "p95_s"))
     latency = None if p50_s is None else f"{duration(p50_s)} in the middle, {duration(p95_s)} for one in twenty"
     errors = run.named("figures.errored_by_code", int)
@@ -101,7 +111,7 @@ def _difference(it: Answer | None, *, is_share: bool) -> str | None:
 def _compared(comparison: Answer) -> dict[str, Shown]:
     of_criteria = {
         f"  {criterion.need('testing_criteria', str)}": _difference(criterion.part("score"), is_share=False)
-        or number(criterion.get("score_difference", float))
+        or _without_interval(criterion.get("score_difference", float), criterion.get("rows", int))
         for criterion in comparison.parts("criteria")
     }
     named = {

@@ -198,3 +198,24 @@ def test_a_streams_message_of_any_kind_is_taken_or_not_understood(event: str, te
     except NotUnderstood:
         assert watched.job is None
     watched.status_line(0.0)
+
+
+def test_a_criterion_is_told_with_what_is_known_of_it() -> None:
+    def compared(rows: int, difference: float | None) -> list[str]:
+        criterion: Any = {"testing_criteria": "exact", "score": None, "rows": rows, "score_difference": difference}
+        told = dict(eval_resources.COMPARISON.facts(Answer({**whole(ComparisonObject), "criteria": [criterion]})))
+        return [str(value) for title, value in told.items() if title.strip() == "exact"]
+
+    assert compared(0, None) == []
+    assert compared(1, 0.5) == ["0.500 over 1 row, no interval"]
+    assert compared(3, -0.5) == ["-0.500 over 3 rows, no interval"]
+
+
+def test_a_criterion_of_a_run_without_any_score_is_left_out() -> None:
+    def told(mean: float | None) -> list[str]:
+        criterion: Any = {"testing_criteria": "exact", "score": None, "score_mean": mean}
+        run = Answer({**whole(EvalRunObject), "figures": {**whole(EvalRunObject)["figures"], "criteria": [criterion]}})
+        return [str(value) for title, value in eval_resources.EVAL_RUN.facts(run) if title.strip() == "exact"]
+
+    assert told(None) == []
+    assert told(0.5) == ["0.500, no interval"]
