@@ -15,7 +15,7 @@ export function Checkpoints({ rows, isOver }: { rows: readonly CheckpointRow[]; 
     <section className="panel" aria-labelledby="checkpoints">
       <header>
         <h2 id="checkpoints">Checkpoints</h2>
-        <span className="muted small">the three best are kept</span>
+        <span className="muted small">the best and the newest are kept</span>
       </header>
       {rows.length === 0 ? (
         <Empty title={isOver ? "No checkpoint" : "No checkpoint yet"}>
