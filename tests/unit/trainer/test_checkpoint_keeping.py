@@ -11,7 +11,7 @@ from rft.core.events import EventLine, StepDone
 from rft.core.step_record import CheckpointInfo, RolloutStats, Timing
 from rft.rollouts.stats import rollout_stats
 from rft.run_directory import layout
-from rft.trainer.checkpoints import Checkpoints, Sampled, StepRecord, as_ranked, sampled_by
+from rft.trainer.checkpoints import Checkpoints, PolicyReward, StepRecord, as_ranked, policy_reward
 from rft.trainer.events import EventWriter
 from rft.trainer.run_health import RunHealth
 from rft.trainer.steps import take_over
@@ -19,7 +19,12 @@ from tests.shared.by_hand import group_of, trace_of
 
 
 def record(
-    checkpoints: Checkpoints, step: int, valid: float | None, *, sampled: Sampled | None = None, max_staleness: int = 0
+    checkpoints: Checkpoints,
+    step: int,
+    valid: float | None,
+    *,
+    sampled: PolicyReward | None = None,
+    max_staleness: int = 0,
 ) -> StepRecord:
     """A step whose directory holds one adapter file."""
     folder = checkpoints.path_of(step)
@@ -47,7 +52,7 @@ def trained(folder: Path, rewards: Sequence[float | None], *, max_staleness: int
     if not since:
         checkpoints.complete(record(checkpoints, 0, None))
     for step, reward in enumerate(rewards, start=since + 1):
-        sampled = Sampled(max(0, step - 1 - max_staleness), reward)
+        sampled = PolicyReward(max(0, step - 1 - max_staleness), reward)
         checkpoints.complete(record(checkpoints, step, None, sampled=sampled, max_staleness=max_staleness))
         checkpoints.prune()
     return checkpoints
@@ -105,8 +110,8 @@ def test_a_version_is_that_of_most_rollouts_that_were_graded() -> None:
         replace(one, policy_version=version) for version, group in ((4, old), (5, new)) for one in group.rollouts
     ]
     stats = rollout_stats([old, new])
-    assert sampled_by(rollouts, stats) == Sampled(4, stats.reward)
-    assert sampled_by([one for one in rollouts if one.reward is None], stats) is None
+    assert policy_reward(rollouts, stats) == PolicyReward(4, stats.reward)
+    assert policy_reward([one for one in rollouts if one.reward is None], stats) is None
 
 
 def on_disk(checkpoints: Checkpoints) -> set[int]:

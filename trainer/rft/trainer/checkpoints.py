@@ -25,19 +25,19 @@ _NAME = re.compile(r"checkpoint-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class PolicyReward:
     """What a step's training rollouts say of the policy that sampled them."""
 
     version: int
     reward: float | None
 
 
-def sampled_by(rollouts: Sequence[Rollout], stats: RolloutStats) -> Sampled | None:
+def policy_reward(rollouts: Sequence[Rollout], stats: RolloutStats) -> PolicyReward | None:
     """The version that sampled most of a step's graded rollouts, an older one where two are even; None without any."""
     versions = Counter(rollout.policy_version for rollout in rollouts if rollout.reward is not None)
     if not versions:
         return None
-    return Sampled(max(versions, key=lambda version: (versions[version], -version)), stats.reward)
+    return PolicyReward(max(versions, key=lambda version: (versions[version], -version)), stats.reward)
 
 
 class StepRecord(Record):
@@ -123,7 +123,7 @@ class Checkpoints:
         rewards = self.policy_rewards_with(None)
         return _chosen([record.checkpoint(rewards) for record in self._records.values()], rewards)
 
-    def policy_rewards_with(self, sampled: Sampled | None) -> dict[int, float]:
+    def policy_rewards_with(self, sampled: PolicyReward | None) -> dict[int, float]:
         """Training rewards of the checkpoints' policies by step, and of the newest that has any, with one more step's.
 
         The untrained policy has none: rows differ from step to step, and easy ones are no reason to give back what

@@ -15,7 +15,7 @@ from rft.core.events import Notice, StepDone
 from rft.core.step_record import CheckpointInfo, Optimization, RolloutStats, Timing
 from rft.rollouts.executor import StepRollouts
 from rft.rollouts.stats import WallShares, wall_shares
-from rft.trainer.checkpoints import Checkpoints, Sampled, StepRecord, as_ranked, sampled_by
+from rft.trainer.checkpoints import Checkpoints, PolicyReward, StepRecord, as_ranked, policy_reward
 from rft.trainer.data import row_order
 from rft.trainer.early_stop import early_stop_notice
 from rft.trainer.events import EventWriter
@@ -35,7 +35,7 @@ class _Measured:
     started_s: float
     epoch: int = 0
     train: RolloutStats | None = None
-    sampled: Sampled | None = None
+    sampled: PolicyReward | None = None
     """What its rollouts say of the policy that sampled them."""
     shares: WallShares = field(default_factory=lambda: WallShares(0.0, 0.0, 0.0))
     rollouts_s: float = 0.0
@@ -95,7 +95,7 @@ class Steps:
         done = self._rounds.train(step, places)
         measured.rollouts_s = context.clock() - measured.started_s
         measured.train = done.stats
-        measured.sampled = sampled_by(done.rollouts, done.stats)
+        measured.sampled = policy_reward(done.rollouts, done.stats)
         measured.shares = wall_shares(done.rollouts, measured.rollouts_s)
         is_scaled = context.spec.loss_type != "dr_grpo"
         return training_rows(done.groups, is_scaled=is_scaled) if done.is_trainable else []
