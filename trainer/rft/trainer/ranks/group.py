@@ -36,6 +36,10 @@ _AGREED = "agreed"
 _LOOK_S = 0.05
 
 
+class NotAgreed(RuntimeError):
+    """Rank 0 does not go on with what all were about to begin. No fault of the rank that hears of it."""
+
+
 class RankGroup:
     """This rank's connection to the others. One per process."""
 
@@ -69,8 +73,8 @@ class RankGroup:
     def for_layers(self, look: Callable[[], None] = lambda: None) -> dist.ProcessGroup:
         """A group in which layers' parts are gathered, on all ranks at once. What breaks there breaks nothing else.
 
-        `look`: on rank 0, called while others are waited for; what it raises lets them go. Raises RunPaused where some
-        ranks have a GPU and others none.
+        `look`: on rank 0, called while others are waited for; what it raises lets them go, with NotAgreed. Raises
+        RunPaused where some ranks have a GPU and others none.
         """
         self._opened += 1
         backend = "nccl" if torch.cuda.is_available() else "gloo"
@@ -81,7 +85,7 @@ class RankGroup:
             while not self._store.check([self._agreement]):
                 time.sleep(_LOOK_S)
             if self._store.get(self._agreement).decode() != _AGREED:
-                raise RuntimeError("rank 0 does not go on")
+                raise NotAgreed("rank 0 does not go on")
         return cast(dist.ProcessGroup, dist.new_group(backend=backend, timeout=FOR_EVER))
 
     def _agree(self, backend: str, look: Callable[[], None]) -> None:

@@ -21,7 +21,7 @@ from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.heap import return_large_blocks
 from rft.trainer.ranks.flat import flat_gradient, flat_weights, set_weights, trained
 from rft.trainer.ranks.gpus import require_gpu
-from rft.trainer.ranks.group import RankGroup, arrive, launched_store, own_store
+from rft.trainer.ranks.group import NotAgreed, RankGroup, arrive, launched_store, own_store
 from rft.trainer.ranks.messages import Answer, Computed, End, Failed, Pass, Ready, Request, SetUp, Share
 from rft.trainer.ranks.sharded_base import shard_layers
 from rft.trainer.ranks.world import World
@@ -157,6 +157,9 @@ def _attempted(work: Callable[[], Answer], *, is_pass_of_all: bool = False) -> A
         is_memory = is_out_of_memory(problem)
         if is_pass_of_all and isinstance(problem, RuntimeError) and not is_memory:
             raise
-        log.exception("cannot go on")
+        if isinstance(problem, NotAgreed):
+            log.info("%s", problem)
+        else:
+            log.exception("cannot go on")
         code, message, param = error_fields(MemoryError(str(problem)) if is_memory else problem)
         return Failed(code, message, param, is_ours_to_mend=isinstance(problem, RunPaused))
