@@ -8,8 +8,8 @@ if TYPE_CHECKING:
 
 def waiting_messages(connection: "Connection", queue: str) -> int:
     """How many messages nobody has taken. Blocks; raises what the transport raises."""
-    connection.default_channel  # noqa: B018 - connects as the transport's options say: a second channel would wait longer
-    channel = connection.channel()
+    _ = connection.default_channel  # It connects as the transport's options say; the first of other channels waits 2 s.
+    channel = connection.channel()  # One of its own: an error closes it.
     try:
         return channel.queue_declare(queue=queue, passive=True).message_count
     except connection.channel_errors:  # There is none yet; Redis has none that is empty.

@@ -4,9 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from rft.core.broker_options import publishing_options
+from rft.core.broker_queue import waiting_messages
 from rft.platform.queue.messages import TaskMessage
 
 _LOG = logging.getLogger(__name__)
@@ -15,9 +15,6 @@ _MOST_WAITING = 1_000
 """Of one queue. Jobs wait in their rows and are enqueued again and again: where nobody takes them, copies pile up."""
 _PUBLISHERS = ThreadPoolExecutor(2, thread_name_prefix="publish")
 """Their own: a broker that accepts and falls silent must not take the threads that read files and resolve names."""
-
-if TYPE_CHECKING:
-    from kombu.connection import Connection
 
 Enqueuer = Callable[[TaskMessage], None]
 """Publishes one message; blocking, may raise anything."""
@@ -36,25 +33,13 @@ def celery_enqueuer() -> Enqueuer:
     def enqueue(message: TaskMessage) -> None:
         # A connection of its own: pooled ones outlive the broker they led to, and wait for its return.
         with app.connection_for_write(transport_options=options) as connection:
-            if _waiting(connection, message.queue) >= _MOST_WAITING:
+            if waiting_messages(connection, message.queue) >= _MOST_WAITING:
                 return
             app.send_task(
                 message.task_name, args=[message.job_id], queue=message.queue, retry=False, connection=connection
             )
 
     return enqueue
-
-
-def _waiting(connection: "Connection", queue: str) -> int:
-    """Messages that nobody has taken."""
-    _ = connection.default_channel  # It connects as `publishing_options` say; the first of other channels waits 2 s.
-    channel = connection.channel()  # One of its own: an error closes it.
-    try:
-        return channel.queue_declare(queue=queue, passive=True).message_count
-    except connection.channel_errors:  # There is none yet; Redis has none that is empty.
-        return 0
-    finally:
-        channel.close()
 
 
 async def enqueue_all(messages: Sequence[TaskMessage], enqueuer: Enqueuer | None = None) -> None:
