@@ -10,7 +10,7 @@ from rft.core.base import JsonObject
 
 DATA = frozenset({"const", "default", "enum", "examples"})
 """Keywords below which no schemas stand."""
-NAMED = frozenset({"properties", "dependentSchemas", "dependencies", "$defs", "definitions"})
+NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"})
 """What stands below is named by the customer, whatever it spells."""
 _PATTERNS = frozenset({"pattern", "patternProperties"})
 _UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
@@ -68,18 +68,19 @@ def _without(leaves_out: _LeavesOut, schema: JsonObject) -> JsonObject:
     return cast(JsonObject, relaxing.read(schema).schema)
 
 
-def _leaves_out_any(leaves_out: _LeavesOut, schema: JsonValue, *, is_named: bool = False) -> bool:
-    if isinstance(schema, list):
-        return any(_leaves_out_any(leaves_out, part) for part in schema)
-    if not isinstance(schema, dict):
-        return False
-    if not is_named and leaves_out(schema):
-        return True
-    return any(
-        _leaves_out_any(leaves_out, part, is_named=key in NAMED and not is_named)
-        for key, part in schema.items()
-        if is_named or key not in DATA
-    )
+def _leaves_out_any(leaves_out: _LeavesOut, schema: JsonValue) -> bool:
+    left: list[tuple[JsonValue, bool]] = [(schema, False)]
+    while left:
+        part, is_named = left.pop()
+        if isinstance(part, list):
+            left += [(one, False) for one in part]
+        elif isinstance(part, dict):
+            if not is_named and leaves_out(part):
+                return True
+            left += [
+                (below, key in NAMED and not is_named) for key, below in part.items() if is_named or key not in DATA
+            ]
+    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from kombu.connection import Connection
 
 from rft.core.broker_queue import waiting_messages
 from rft.platform.embedded.valkey import EmbeddedValkey
+from rft.rollouts import celery_executor
 from rft.rollouts.celery_executor import QUEUE, CeleryHints
 from rft.rollouts.shards.http_inbox import RunAddress
 from tests.shared.free_port import free_port
@@ -92,8 +93,13 @@ def any_broker_url(request: pytest.FixtureRequest) -> str:
     return broker.url() if isinstance(broker, RabbitMq) else broker
 
 
-async def test_hints_are_repeated_once_none_wait(any_broker_url: str) -> None:
-    """Those of a job that always has shards left would stand before all other jobs' before long."""
+async def test_hints_are_repeated_once_none_wait_or_seldom(
+    any_broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a job that always has shards left would stand before all other jobs' before long.
+
+    But what waits may be others', and what this job had told may be lost.
+    """
     hints = CeleryHints(any_broker_url, RunAddress("http://127.0.0.1:9", "ftjob-1", "token-1"))
     try:
         with Connection(any_broker_url) as connection:
@@ -102,7 +108,10 @@ async def test_hints_are_repeated_once_none_wait(any_broker_url: str) -> None:
             assert waiting_messages(connection, QUEUE) == 3
             await hints.publish(2)
             assert waiting_messages(connection, QUEUE) == 5
-            assert connection.default_channel.queue_purge(QUEUE) == 5
+            with monkeypatch.context() as patch:
+                patch.setattr(celery_executor, "_AGAIN_S", 0.0)
+                await hints.publish(3, is_again=True)
+            assert connection.default_channel.queue_purge(QUEUE) == 6
             await hints.publish(1, is_again=True)
             assert waiting_messages(connection, QUEUE) == 1
             connection.default_channel.queue_purge(QUEUE)

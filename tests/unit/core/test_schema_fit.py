@@ -92,6 +92,23 @@ def test_beside_a_long_list_to_choose_from_all_else_is_checked() -> None:
         assert len(misfit.message) < 200
 
 
+@pytest.mark.parametrize("name", ["if", "not", "oneOf", "enum", "default"])
+def test_patterns_of_any_spelling_are_no_keywords(name: str) -> None:
+    """Beside a long list, below which the quick reading leaves some out."""
+    choices: list[JsonValue] = [*range(300)]
+    fit = SchemaFit.compiled({"patternProperties": {name: {"enum": choices}}, "additionalProperties": False})
+    assert fit.misfit({name: 1}) is None
+    assert fit.needs_both
+    assert fit.misfit({"other": 1}) is not None
+
+
+def test_a_schema_of_many_levels_is_read() -> None:
+    deep: JsonObject = {"type": "object"}
+    for _ in range(200):
+        deep = {"properties": {"a": deep}}
+    assert SchemaFit.compiled(deep).misfit({}) is None
+
+
 def test_thousands_of_wrong_choices_are_told_in_short() -> None:
     choices: list[JsonValue] = list(range(100_000))
     fit = SchemaFit.compiled({"items": {"anyOf": [{"enum": choices}, {"type": "null"}]}})

@@ -5,6 +5,7 @@ lost, or comes twice, or outlives its run, does no harm, on whatever broker.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -20,6 +21,8 @@ from rft.rollouts.shards.inbox import BrokerDown
 RUN_SHARDS = "rft.run_shards"
 QUEUE = "rollouts"
 _PUBLISH_S = 15.0
+_AGAIN_S = 60.0
+"""How often a hint is repeated while others wait: they would stand before other jobs' before long."""
 
 
 class _Message(Record):
@@ -35,12 +38,13 @@ class CeleryHints:
 
     def __init__(self, broker_url: str, address: RunAddress) -> None:
         self._broker_url, self._app = broker_url, _app(broker_url)
+        self._again_s = -_AGAIN_S
         self._message = _Message(
             platform_url=address.platform_url, job_id=address.job_id, token=address.token
         ).model_dump()
 
     async def publish(self, hints: int, *, is_again: bool = False) -> None:
-        """So many messages. Raises BrokerDown. `is_again`: none where some wait: a queue that holds any lost none."""
+        """So many messages. Raises BrokerDown. `is_again`: one a minute where some wait, which may be other jobs'."""
         try:
             async with asyncio.timeout(_PUBLISH_S):
                 await asyncio.to_thread(self._publish, hints, is_again=is_again)
@@ -57,7 +61,11 @@ class CeleryHints:
         # A connection of its own: pooled ones outlive the broker they led to, and wait for its return.
         with self._app.connection_for_write(transport_options=publishing_options(self._broker_url)) as connection:
             if is_again and waiting_messages(connection, QUEUE):
-                return
+                if time.monotonic() < self._again_s + _AGAIN_S:
+                    return
+                hints = 1
+            if is_again:
+                self._again_s = time.monotonic()
             for _ in range(hints):
                 self._app.send_task(
                     RUN_SHARDS,

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pydantic import Field, ValidationError
@@ -20,6 +20,7 @@ from rft.core.base import Record
 from rft.platform.embedded.faults import AlreadyRunning, StartFailed
 from rft.platform.embedded.process import ProcessId, end_all, identify, spawn
 from rft.platform.embedded.service_user import ServiceUser, choose_service_user
+from rft.scratch.disk import free_bytes, is_disk_full
 
 SYSTEM_ROOT = Path("/var/lib/rft")
 _SOCKET_NAME_BYTES = len("/.s.PGSQL.5432.lock")
@@ -100,20 +101,14 @@ class Home:
             write_private(self.path / "state.json", state.model_dump_json(indent=1))
 
     def cut_logs(self) -> None:
-        """Logs of living children that have grown large begin anew, what they held beside them. Raises OSError.
+        """Logs of living children that have grown large begin anew, what they held beside them.
 
         Children append: what they write next is the new beginning. A line that comes between the two steps is lost,
-        and all that a log held where the disk has no room for it twice.
+        and all that a log held where the disk has no room for it twice. A log that cannot be cut is left as it is.
         """
         for log in self.logs.glob("*.log"):
-            if log.stat().st_size > _LOG_BYTES:
-                earlier = log.with_suffix(".log.1")
-                earlier.unlink(missing_ok=True)
-                try:
-                    shutil.copyfile(log, earlier)
-                except OSError:  # Most likely a full disk: a log that goes on to grow keeps it so.
-                    earlier.unlink(missing_ok=True)
-                os.truncate(log, 0)
+            with suppress(OSError):
+                _cut(log)
 
     def log(self, name: str) -> Path:
         """Where the child of this name writes."""
@@ -271,3 +266,20 @@ def write_private(file: Path, text: str, *, is_durable: bool = False) -> None:
     except OSError:
         os.unlink(temporary)
         raise
+
+
+def _cut(log: Path) -> None:
+    """Raises OSError."""
+    size = log.stat().st_size
+    if size <= _LOG_BYTES:
+        return
+    earlier = log.with_suffix(".log.1")
+    earlier.unlink(missing_ok=True)
+    if free_bytes(log.parent) > size + _LOG_BYTES:  # Else whoever writes to the disk meanwhile would find it full.
+        try:
+            shutil.copyfile(log, earlier)
+        except OSError as error:
+            earlier.unlink(missing_ok=True)
+            if not is_disk_full(error):
+                raise
+    os.truncate(log, 0)

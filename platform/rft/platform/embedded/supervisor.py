@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
@@ -199,8 +199,7 @@ class Supervisor:
     async def _keep_logs_small(self) -> None:
         while True:
             await asyncio.sleep(_LOGS_POLL_S)
-            with suppress(OSError):  # As they are until the next time.
-                await asyncio.to_thread(self._home.cut_logs)
+            await asyncio.to_thread(self._home.cut_logs)
 
     def _tell_full_disk(self) -> None:
         """What ends a server and keeps it from starting, in words."""

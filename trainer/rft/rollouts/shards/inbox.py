@@ -64,5 +64,5 @@ class Hints(Protocol):
     """Tells workers over the queue that a run has shards. A hint that is lost or told twice harms nothing."""
 
     async def publish(self, hints: int, *, is_again: bool = False) -> None:
-        """So many hints. Raises BrokerDown. `is_again`: only where none wait any more, that jobs keep their turns."""
+        """So many hints. Raises BrokerDown. `is_again`: few while others wait, that jobs keep their turns."""
         ...

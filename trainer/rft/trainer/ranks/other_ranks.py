@@ -222,7 +222,10 @@ class OtherRanks:
     def _tell_lost(self, rank: int) -> None:
         if self._closing.is_set():
             return
-        told = None if self._layers is None else self._group.failure()
+        told = None
+        if self._layers is not None:
+            with suppress(RuntimeError):  # Where the ranks met may be gone, too.
+                told = self._group.failure()
         lost = self._lost(rank) if told is None else self._failed(*told)
         self._on_lost(lost)
         # A pass of all that waits for a GPU's part does not hear that the rank has gone.
