@@ -20,7 +20,7 @@ from rft.platform.embedded.home import State
 from rft.platform.embedded.process import ProcessId, descendants, identify
 
 UP = (sys.executable, "-m", "rft.platform.cli", "up")
-PATIENCE_S = 120.0
+PATIENCE_S = 400.0
 _OURS = ("DATABASE_URL", "BROKER_URL", "RFT_", "PG")
 
 
@@ -88,8 +88,9 @@ class RunningPlatform:
 
     def is_healthy(self) -> bool:
         """Whether API and database answer."""
+        url = self.connection().base_url.removesuffix("v1") + "health"
         try:
-            with urllib.request.urlopen(self.connection().base_url.removesuffix("v1") + "health", timeout=5) as reply:
+            with urllib.request.urlopen(url, timeout=PATIENCE_S) as reply:
                 return json.load(reply) == {"status": "ok"}
         except OSError:
             return False

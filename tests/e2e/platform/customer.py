@@ -149,11 +149,12 @@ class CustomerServer:
 
 
 def order(client: OpenAI, server: CustomerServer, **changes: Any) -> dict[str, Any]:
-    """Arguments of `jobs.create`; `train` and `valid` are bytes to upload, `grader` a path, the rest as given."""
+    """Arguments of `jobs.create`; `train`, `valid`: bytes to upload; `grader`: a path; `of_grader`: more of it."""
     train, valid = changes.pop("train", None) or rows(2), changes.pop("valid", None)
     reinforcement: dict[str, Any] = {
         "tools": changes.pop("tools", [{"name": "search", "server_url": f"{server.url}/tool"}]),
-        "grader": {"type": "endpoint", "name": "letters", "url": server.url + changes.pop("grader", "/grade")},
+        "grader": {"type": "endpoint", "name": "letters", "url": server.url + changes.pop("grader", "/grade")}
+        | changes.pop("of_grader", {}),
         "max_episode_steps": 2,
         "budgets": {"max_tokens": 64},
         "hyperparameters": {"n_epochs": 1, "batch_size": 2, "compute_multiplier": 0.25}
@@ -177,7 +178,7 @@ def rollouts_of(client: OpenAI, job_id: str) -> list[dict[str, Any]]:
     return page["data"]
 
 
-def wait_for(client: OpenAI, job_id: str, statuses: tuple[str, ...] = TERMINAL, patience_s: float = 300) -> Any:
+def wait_for(client: OpenAI, job_id: str, statuses: tuple[str, ...] = TERMINAL, patience_s: float = 900) -> Any:
     """The job once it has one of these statuses."""
     deadline = time.monotonic() + patience_s
     while (job := client.fine_tuning.jobs.retrieve(job_id)).status not in statuses:

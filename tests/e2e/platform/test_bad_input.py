@@ -19,8 +19,7 @@ from tests.e2e.platform.customer import (
 )
 from tests.shared.running_platform import RunningPlatform, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-CHANGED_SETTINGS = {"RFT_GRADER_TIMEOUT_S": "4"}
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 BAD_FILES = {
@@ -61,7 +60,8 @@ GRADERS = {
 
 @pytest.mark.parametrize("grader", GRADERS)
 def test_a_grader_that_never_grades_fails_the_job_by_name(client: OpenAI, server: CustomerServer, grader: str) -> None:
-    job = wait_for(client, launch(client, server, train=rows(4), grader=grader).id)
+    of_grader = {"timeout_s": 4} if grader == "/grade/hang" else {}
+    job = wait_for(client, launch(client, server, train=rows(4), grader=grader, of_grader=of_grader).id)
     assert job.status == "failed"
     assert (job.error.code, job.error.param) == ("grader_failed", "method.reinforcement.grader")
     assert "grader 'letters'" in job.error.message

@@ -23,7 +23,7 @@ STEPS = 4
 KILL_AFTER_STEP = 2
 GRADES_BEFORE_THE_KILL = 3
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from rft.run_directory import layout
 from tests.e2e.platform.customer import CustomerServer, events_of, launch, rows, steps_of, wait_for
 from tests.shared.running_platform import RunningPlatform, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 STEPS = 4
 
 

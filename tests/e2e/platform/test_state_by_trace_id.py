@@ -37,7 +37,7 @@ from tests.shared.running_platform import RunningPlatform, until
 from tests.shared.running_service import RunningService
 
 log = logging.getLogger(__name__)
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 TRAIN, VALID = ([order_of_seat(first + number) for number in range(count)] for first, count in ((0, 8), (100, 2)))
 STEPS = 2
 CALL_S = 0.2

@@ -11,7 +11,7 @@ from rft.core.failure import FailureCode
 from tests.e2e.platform.customer import CustomerServer, events_of, order, rows, steps_of, wait_for
 from tests.shared.running_platform import RunningPlatform
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 WORDS = "'return' outside function"
 UNFIT = f"def grade(sample, item):\n    return 1.0\nreturn 0  # {WORDS}: it can be read, and not compiled"
 SET_SOURCE = (

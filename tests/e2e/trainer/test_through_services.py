@@ -14,12 +14,12 @@ from rft.core.events import AttemptsMade, HoldBegan, HoldEnded, RunEnded, StepDo
 from rft.core.failure import Stage
 from rft.core.graders import EndpointGrader
 from rft.core.secret_urls import REDACTED
-from rft.core.spec import HoldRule, RetryBudget, RunSecrets, ToolServer
+from rft.core.spec import HoldRule, RunSecrets, ToolServer
 from rft.gateway_service.settings import ServiceSettings
 from rft.grader_gateway import app as grader_gateway
 from rft.tool_gateway import app as tool_gateway
 from tests.e2e.trainer.harness import Customer, Trainer, events, write_run
-from tests.e2e.trainer.test_hold import Outage
+from tests.e2e.trainer.test_hold import FAST_RETRY, Outage
 from tests.shared.running_service import RunningService
 
 pytestmark = pytest.mark.timeout(900)
@@ -111,7 +111,7 @@ def test_an_outage_behind_a_service_holds_the_run_and_excludes_nothing(
     outage = Outage(customer, from_call=5)
     run_dir = write_run(
         tmp_path / "run", base_model, customer.url, steps=1, group_size=16, valid_rows=0,
-        retry=RetryBudget(max_retries=3, first_wait_s=0.05, max_wait_s=0.2),
+        retry=FAST_RETRY,
         egress=EgressSettings(has_adaptive_limits=True), hold=HoldRule(),
         tool_gateway_url=services.tool_gateway_url, grader_gateway_url=services.grader_gateway_url,
     )  # fmt: skip

@@ -124,7 +124,7 @@ def test_a_url_that_is_wrong_by_one_letter_holds_the_run_before_it_trains_on_zer
     run_dir = new_run(tmp_path, base_model, customer.url, gateways)
     rewrite(run_dir, tool_at(f"{customer.url}/tol"))
     trainer = Trainer.start(run_dir, key("any"))
-    trainer.wait_for("hold_began", timeout_s=120)
+    trainer.wait_for("hold_began")
     stop(trainer)
     happened = told(run_dir)
     (began,) = [event for event in happened if isinstance(event, HoldBegan)]
@@ -151,7 +151,7 @@ def test_a_token_that_expires_holds_the_run_and_nothing_is_graded_on_it(
     customer.fault = expires_after(customer, grades=GROUPS * GROUP_SIZE)
     run_dir = new_run(tmp_path, base_model, customer.url, gateways)
     trainer = Trainer.start(run_dir, key("old"))
-    trainer.wait_for("hold_began", timeout_s=120)
+    trainer.wait_for("hold_began")
     stop(trainer)
     happened = told(run_dir)
     (began,) = [event for event in happened if isinstance(event, HoldBegan)]

@@ -32,7 +32,7 @@ def test_different_objects_are_told_apart_in_linear_time(reading: str) -> None:
     began = time.process_time()
     assert _misfit(reading, rows) is None
     assert _misfit(reading, [*rows, {"a": 0}]) == "rows"
-    assert time.process_time() - began < 3
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize("reading", READINGS)
@@ -58,7 +58,7 @@ def test_a_long_list_to_choose_from_is_searched_once() -> None:
     fit = SchemaFit.compiled({"items": {"enum": [*choices, "\ud800", 1, True]}})
     began = time.process_time()
     assert fit.misfit([choices[-1], "\ud800", 1.0] * MANY) is None
-    assert time.process_time() - began < 3
+    assert time.process_time() - began < 10
     misfit = fit.misfit([*choices, 0])
     assert misfit is not None
     assert misfit.place == "[2000]"
@@ -68,8 +68,8 @@ def test_a_long_list_to_choose_from_is_searched_once() -> None:
 def test_a_long_list_to_choose_from_is_searched_once_in_any_schema(choices: list[JsonValue]) -> None:
     fit = SchemaFit.compiled({"items": {"enum": choices}})
     began = time.process_time()
-    assert fit.misfit([choices[-1]] * 2 * MANY) is None
-    assert time.process_time() - began < 3
+    assert fit.misfit([choices[-1]] * 6 * MANY) is None
+    assert time.process_time() - began < 10
     misfit = fit.misfit([choices[-1], 0.5])
     assert misfit is not None
     assert misfit.place == "[1]"
@@ -114,7 +114,7 @@ def test_thousands_of_wrong_choices_are_told_in_short() -> None:
     fit = SchemaFit.compiled({"items": {"anyOf": [{"enum": choices}, {"type": "null"}]}})
     began = time.process_time()
     assert fit.misfit([*[-1] * 2_000]) is not None
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 10
 
 
 def test_what_is_nested_too_deeply_is_refused_in_words_if_at_all() -> None:
@@ -128,7 +128,7 @@ def test_of_many_mistakes_some_are_read() -> None:
     fit = SchemaFit.compiled({"items": {"type": "integer"}, "default": "\ud800"})
     began = time.process_time()
     assert fit.misfit([*"x" * 200_000]) is not None
-    assert time.process_time() - began < 3
+    assert time.process_time() - began < 10
 
 
 RIGHT: dict[str, tuple[JsonObject, JsonValue]] = {

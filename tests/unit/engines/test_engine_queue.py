@@ -82,7 +82,7 @@ def row() -> DatasetRow:
 
 def test_more_rollouts_than_places_all_end_in_time(make_engine: MakeEngine, tokenizer: PreTrainedTokenizerBase) -> None:
     """48 rollouts of 4 passes in 4 places wait for each other longer than each may take: far longer than it needs."""
-    deadline_s, pass_s = 3.0, 0.1
+    deadline_s, pass_s = 8.0, 0.2
     chat_format = HermesChatFormat(ChatTokenizer(tokenizer, (cast(int, tokenizer.eos_token_id),)))
     ended: list[Rollout] = []
 
@@ -117,7 +117,7 @@ def test_more_rollouts_than_places_all_end_in_time(make_engine: MakeEngine, toke
     assert max(rollout.duration_s for rollout in ended) > deadline_s, "counted, the waiting would have struck"
 
 
-def request(name: str, progress: SampleProgress, *, max_tokens: int = 200) -> SampleRequest:
+def request(name: str, progress: SampleProgress, *, max_tokens: int = 480) -> SampleRequest:
     return SampleRequest(name, [30, 31, 32], max_tokens, (), seed=1, progress=progress)
 
 
@@ -149,7 +149,7 @@ def test_a_cancelled_request_tells_how_far_it_came_and_one_in_the_queue_that_it_
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            assert all(0 < told[i].sampled_tokens < 200 for i in range(PLACES))
+            assert all(0 < told[i].sampled_tokens < 480 for i in range(PLACES))
             assert [told[i].sampled_tokens for i in (PLACES, PLACES + 1)] == [0, 0]
         finally:
             await engine.close()

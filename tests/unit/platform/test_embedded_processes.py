@@ -34,7 +34,7 @@ async def test_stop_asks_then_kills(tmp_path: Path) -> None:
     deaf = sleeper(tmp_path / "b", DEAF)
     assert await wait_until(lambda: "deaf" in (tmp_path / "b").read_text(), 60)
     assert await stop(deaf, [(signal.SIGTERM, 0.1)]) is True
-    assert deaf.returncode == -signal.SIGKILL
+    assert deaf.wait(60) == -signal.SIGKILL
 
 
 async def test_strangers_with_a_reused_number_live(tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ async def test_descendants_reach_grandchildren(tmp_path: Path) -> None:
     assert await wait_until(lambda: len(descendants(child.pid)) == 1, 60)
     below = descendants(child.pid)
     assert child.pid in {process.pid for process in descendants(os.getpid())}
-    await stop(child, [(signal.SIGKILL, 5)])
-    await end_all(below, signal.SIGKILL, 5)
+    await stop(child, [(signal.SIGKILL, 60)])
+    await end_all(below, signal.SIGKILL, 60)
     assert identify(below[0].pid) is None
 
 

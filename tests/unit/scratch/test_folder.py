@@ -33,7 +33,7 @@ def test_a_killed_holders_folder_is_swept_and_a_living_ones_stays(tmp_path: Path
     with killed, living:
         assert sweep("rft-x-", parent=tmp_path) == []
         killed.send_signal(signal.SIGKILL)
-        killed.wait(10)
+        killed.wait(60)
         assert sweep("rft-x-", parent=tmp_path) == [left]
         assert (left.exists(), held.exists()) == (False, True)
         living.kill()
@@ -70,5 +70,5 @@ def test_sweepers_and_makers_side_by_side_lose_nothing(tmp_path: Path) -> None:
     )
     workers = [subprocess.Popen([sys.executable, "-c", loop, str(tmp_path)]) for _ in range(3)]
     started_s = time.monotonic()
-    assert [worker.wait(60) for worker in workers] == [0, 0, 0], time.monotonic() - started_s
+    assert [worker.wait(250) for worker in workers] == [0, 0, 0], time.monotonic() - started_s
     assert list(tmp_path.iterdir()) == []

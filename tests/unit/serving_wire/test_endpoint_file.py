@@ -27,7 +27,7 @@ def test_the_endpoint_of_a_killed_process_is_gone_though_another_has_its_number(
         process.stdout.readline()
         assert read_endpoint(tmp_path) == ServingEndpoint(port=80, token="t", pid=os.getpid())
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
         assert read_endpoint(tmp_path) is None
     ours = ServingEndpoint(port=81, token="u", pid=os.getpid())
     with endpoint_file(tmp_path, ours):

@@ -46,7 +46,7 @@ class Queue:
 
 
 def soon(condition: Callable[[], bool]) -> bool:
-    deadline_s = time.monotonic() + 5
+    deadline_s = time.monotonic() + 60
     while not condition() and time.monotonic() < deadline_s:
         time.sleep(0.005)
     return condition()

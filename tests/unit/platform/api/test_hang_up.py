@@ -115,7 +115,7 @@ async def test_a_stream_is_closed_when_its_reader_hangs_up() -> None:
 
     caller = Caller()
     caller.on_piece = caller.gone.set
-    await asyncio.wait_for(EventStream(pieces())({"type": "http"}, caller.receive, caller.send), 5)
+    await asyncio.wait_for(EventStream(pieces())({"type": "http"}, caller.receive, caller.send), 60)
     assert (caller.body, caller.is_complete, closed) == (b"one", False, [True])
 
 
@@ -128,7 +128,7 @@ async def test_a_stream_ends_though_its_cancellation_is_lost() -> None:
 
     caller = Caller()
     caller.on_piece = lambda: caller.gone.set() if len(caller.sent) == 3 else None
-    await asyncio.wait_for(EventStream(pieces())({"type": "http"}, caller.receive, caller.send), 5)
+    await asyncio.wait_for(EventStream(pieces())({"type": "http"}, caller.receive, caller.send), 60)
     assert (caller.body, caller.is_complete) == (b"0,1,2,", False)
 
 
@@ -163,7 +163,7 @@ async def test_a_stream_that_is_silent_says_that_it_is_still_there() -> None:
 
     caller.on_piece = heard
     stream = EventStream(pieces(), silence_s=0.001)
-    await asyncio.wait_for(stream({"type": "http"}, caller.receive, caller.send), 5)
+    await asyncio.wait_for(stream({"type": "http"}, caller.receive, caller.send), 60)
     assert has_waited == [0]
     assert caller.body.replace(b": still there\n\n", b"") == b"onetwo"
     assert caller.is_complete
