@@ -24,7 +24,7 @@ from tests.shared.customer_loop import converse, own_rollout
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
 COLUMNS = 30
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     give_quick_starter(cache_of(tmp_path_factory), out / "home" / "starter")
     command = [sys.executable, ROOT / "examples" / "demo.py", "--quick", "--out", out, "--seed", "3"]
     environment = {**os.environ, "COLUMNS": str(COLUMNS), "TERM": "dumb", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
     return Shown(out, done.stdout.splitlines(), json.loads((out / "report.json").read_text()))
 
@@ -79,7 +79,7 @@ def again(shown: Shown) -> Generator[subprocess.Popen[bytes]]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as child:
         yield child
         child.send_signal(signal.SIGINT)
-        child.wait(60)
+        child.wait(300)
 
 
 def test_the_last_line_brings_the_run_back(shown: Shown, again: subprocess.Popen[bytes]) -> None:

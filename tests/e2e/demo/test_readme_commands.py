@@ -20,9 +20,9 @@ ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists()
 READMES = (ROOT / "README.md", *sorted((ROOT / "examples").glob("*/README.md")))
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*(?:make|rft|pip|python|export|\.venv/bin/\w+)\b.*")
-PATIENCE_S = 300
+PATIENCE_S = 900
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 
 def commands() -> list[str]:
@@ -89,7 +89,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Newcomer]:
             for process in (*background, platform):
                 process.send_signal(signal.SIGINT)
             for process in background:
-                process.wait(60)
+                process.wait(300)
 
 
 def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:

@@ -35,7 +35,7 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
         yield f"http://127.0.0.1:{port_file.read_text()}"
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(120)
 
 
 @pytest.fixture(scope="module")

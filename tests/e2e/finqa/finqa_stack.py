@@ -49,7 +49,7 @@ class Stack:
         job = self.client.fine_tuning.jobs.create(
             model=model, training_file=self.files["train"], validation_file=self.files["valid"], method=method, seed=1
         )
-        deadline = time.monotonic() + 600
+        deadline = time.monotonic() + 1500
         while (job := self.client.fine_tuning.jobs.retrieve(job.id)).status not in TERMINAL:
             assert time.monotonic() < deadline, job.status
             time.sleep(0.3)

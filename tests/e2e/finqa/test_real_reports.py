@@ -15,7 +15,7 @@ from rft.testing.samplers_oracle import PLANS, OracleCall, OraclePlan, OraclePla
 from tests.e2e.finqa.finqa_stack import Stack, read_rows
 from tests.shared.running_platform import RunningPlatform
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def plan(policy: str, row: dict[str, Any]) -> OraclePlan:

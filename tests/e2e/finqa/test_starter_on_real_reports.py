@@ -10,7 +10,7 @@ from tests.e2e.finqa.finqa_stack import Stack
 from tests.shared.quick_starter import cache_of, command
 from tests.shared.running_platform import RunningPlatform
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,7 @@ async def test_nobody_is_told_who_did_not_ask(
     platform: Platform, page: Page, browser: Browser, page_problems: PageProblems
 ) -> None:
     await page.add_init_script(RECORDING)
-    job = await platform.new_job(suffix="quiet")
+    job = await platform.new_job(suffix="quiet", began_s_ago=NEVER_STALLS)
     await job.start()
     await job.write(events(job.shape, until_step=1, is_ended=False))
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")

@@ -27,6 +27,8 @@ from tests.shared.served_models import ServedPlatform, scripted_platform
 TOOL: Any = {"name": "search", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}
 QUESTION = f"{SEARCHES}. {THINKS}."
 
+pytestmark = pytest.mark.timeout(900)
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -96,13 +98,14 @@ async def test_a_model_that_was_trained_answers_with_the_calls_of_its_job(
     await models.get_by_role("link", name="Chat").first.click()
     await say(page, QUESTION)
     exchange = page.locator(".exchange").first
-    await expect(exchange).to_contain_text(ANSWER)
+    await expect(exchange).to_contain_text(ANSWER, timeout=600_000)  # a serving process is started for it
     for query in ("one", "two", "three"):
         await expect(exchange.get_by_role("region", name="Answer of search").filter(has_text=query)).to_have_count(1)
     called = [json.loads(call.body) for call in asked.endpoint.calls]
     assert sorted(json.loads(call["arguments"])["query"] for call in called) == ["one", "three", "two"]
     assert len({call["trace_id"] for call in called}) == 1
 
+    await expect(page.get_by_role("button", name="Send")).to_be_visible()
     await say(page, "And without looking?")
     await expect(page.locator(".exchange").last).to_contain_text(ANSWER)
     assert len(asked.endpoint.calls) >= 3

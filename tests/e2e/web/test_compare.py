@@ -58,6 +58,7 @@ async def test_two_jobs_are_compared_on_three_axes(platform: Platform, page: Pag
     await expect(chart).to_have_attribute("data-points", str(jobs[0].shape.total_steps + 1))
     await page.get_by_role("button", name="Rollouts spent").click()
     await page.get_by_role("combobox", name="Metric").select_option("Train reward")
+    await expect(chart.locator("canvas")).to_be_visible()
     await chart.focus()
     await page.keyboard.press("ArrowRight")
     await expect(page.get_by_text(f"{jobs[0].shape.valid_rows} rollouts", exact=True)).to_be_visible()

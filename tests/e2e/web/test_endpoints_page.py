@@ -112,7 +112,8 @@ async def test_one_host_stands_with_all_jobs_that_call_it(platform: Platform, pa
     busy = host.locator("tbody tr", has_text="search").filter(has_text="shaky")
     await expect(busy).to_contain_text("9 (4 queued here)")
     await expect(busy).to_contain_text("3.2 calls/s")
-    await expect(busy).to_contain_text("24 at once: lowered, since with more calls answers only came later, 2 min ago")
+    lowered = r"24 at once: lowered, since with more calls answers only came later, \d+ min ago"
+    await expect(busy).to_contain_text(re.compile(lowered))
     judge = host.locator("tbody tr", has_text="answer_credit").filter(has_text="shaky")
     await expect(judge).to_contain_text("next probe in")
     await expect(host.locator("tbody tr", has_text="search").filter(has_text="steady")).to_contain_text("none")

@@ -254,6 +254,7 @@ async def test_rewards_lie_over_what_they_cost_and_the_address_keeps_that(platfo
     assert [(int(row["step"]), int(row["rollouts"])) for row in rows] == list(zip(sorted(records), spent, strict=True))
 
     chart = reward.get_by_role("application")
+    await expect(chart.locator("canvas")).to_be_visible()
     await chart.focus()
     await page.keyboard.press("ArrowRight")
     await expect(reward).to_contain_text(f"step 0 · {spent[0]} rollouts")

@@ -46,6 +46,7 @@ async def test_a_long_series_is_downsampled_and_zooming_brings_the_rest(platform
     assert min([int((await stream.all_headers())["last-event-id"]) for stream in streams]) >= STEPS
     assert not [request for request in asked if "/steps" in request.url]
 
+    await expect(canvas.locator("canvas")).to_be_visible()
     box = await canvas.bounding_box()
     assert box is not None
     middle = box["y"] + box["height"] / 2
@@ -68,7 +69,8 @@ async def test_a_long_series_is_downsampled_and_zooming_brings_the_rest(platform
     # Shift and an arrow key take the part that is looked at a quarter of it on, in all charts.
     on = round((to_step - from_step) / 4)
     await canvas.focus()
-    await page.keyboard.press("Shift+ArrowRight")
+    async with page.expect_request(lambda request: "curves" in request.url):
+        await page.keyboard.press("Shift+ArrowRight")
     await expect(shown_part).to_have_text(f"steps {from_step + on} to {to_step + on}")
 
     # A drag with Shift takes it along, without asking for every step on the way.
@@ -97,7 +99,7 @@ async def test_the_highest_reward_can_be_read_among_downsampled_steps(platform: 
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
     reward = page.locator("figure", has_text="Reward").first
     canvas = reward.locator(".chart-canvas")
-    await expect(canvas).to_be_visible()
+    await expect(canvas.locator("canvas")).to_be_visible()
     step = reward.locator(".legend-step")
     await canvas.focus()
     for _ in range(500):

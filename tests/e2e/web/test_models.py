@@ -101,6 +101,7 @@ async def test_a_conversation_shows_the_calls_and_goes_on_with_what_was_said(pla
     await expect(call).to_contain_text("HTTP 200, 0.25 s")
     await expect(call.get_by_role("region", name="Answer of search")).to_have_text(HOSTILE)
     await expect(page.get_by_text("120 tokens read, 30 written, 1.5 s")).to_be_visible()
+    await expect(page.get_by_role("button", name="Send")).to_be_visible()
     await say(page, "Thanks")
     await expect(page.locator(".exchange")).to_have_count(2)
     await expect(page.get_by_role("button", name="Send")).to_be_visible()

@@ -10,6 +10,7 @@ from rft.platform.settings import Settings
 from tests.e2e.web.run_records import events, step_events
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import PageProblems, sign_in
+from tests.shared.free_port import free_port
 from tests.shared.running_api import ReceivedMessages, Served
 
 
@@ -35,7 +36,7 @@ async def test_open_pages_say_that_the_platform_is_gone_and_go_on_after_its_rest
     settings = Settings.model_validate({"home": tmp_path / "home", "DATABASE_URL": migrated_url})
     live, gone = page.locator(".liveness"), page.get_by_role("status").filter(has_text="The platform is gone")
     points = page.locator(".chart-canvas").first
-    with ServedAt(settings, 0) as port:
+    with ServedAt(settings, free_port()) as port:
         page_problems.home = f"http://127.0.0.1:{port}"
         await sign_in(page, page_problems.home, platform.key, f"/jobs/{job.id}")
         await expect(live).to_have_text("live")

@@ -87,6 +87,7 @@ async def test_a_trace_is_copied_also_where_browsers_have_no_clipboard(
     job, rollouts = await finished_job(platform)
     done = next(done for done in rollouts if done.tool_calls.get("list"))
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.add_init_script(STAYS_COPIED)
     await sign_in(page, platform.url, platform.key)
     if not is_secure:
         await page.add_init_script("Object.defineProperty(Navigator.prototype, 'clipboard', { value: undefined })")
@@ -99,6 +100,11 @@ async def test_a_trace_is_copied_also_where_browsers_have_no_clipboard(
 
 
 COPY_MESSAGES = "Copy the conversation as SDK messages"
+STAYS_COPIED = """
+  const later = setTimeout;
+  globalThis.setTimeout = (run, ms, ...rest) => later(run, ms === 1500 ? 600_000 : ms, ...rest);
+"""
+"""A button says for a moment (`COPIED_MS`) that it has copied: here for as long as anybody looks."""
 
 
 async def copied_by(page: Page, label: str) -> str:
@@ -110,6 +116,7 @@ async def copied_by(page: Page, label: str) -> str:
     field = "const field = document.body.appendChild(document.createElement('textarea')); field.id = 'pasted';"
     await page.evaluate(f"() => {{ {field} field.focus(); }}")
     await page.keyboard.press("Control+v")
+    await expect(page.locator("#pasted")).not_to_have_value("")
     pasted = await page.locator("#pasted").input_value()
     await page.evaluate("() => document.querySelector('#pasted').remove()")
     return pasted

@@ -101,7 +101,7 @@ async def test_a_revoked_key_ends_what_is_open(platform: Platform, page: Page, p
     await expect(page.locator(".liveness")).to_have_text("live")
     async with platform.database.transaction() as connection:
         await connection.execute("update api_keys set revoked_at = now() where name = 'guest'")
-    await expect(page.get_by_role("alert")).to_contain_text(ENDED, timeout=30_000)
+    await expect(page.get_by_role("alert")).to_contain_text(ENDED)
     await expect(page.get_by_label("API key")).to_be_visible()
 
 

@@ -24,6 +24,8 @@ ENDS: tuple[tuple[LiteralString, LiteralString], ...] = (
 )
 """Of a session and of its key, and how it is undone. Pages are told of both alike, so each one of them meets one."""
 
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def addresses(platform: Platform) -> list[str]:
