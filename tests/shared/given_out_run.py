@@ -272,7 +272,7 @@ class WorkerProcess:
     def stop(self) -> int:
         """SIGTERM, and its exit status."""
         self.process.terminate()
-        return self.process.wait(60)
+        return self.process.wait(120)
 
     def end(self) -> None:
         """Whatever state it is in, it is gone now."""

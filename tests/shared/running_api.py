@@ -104,7 +104,7 @@ class Served:
 
     def __exit__(self, *_: object) -> None:
         self._server.stop()
-        self._thread.join(30)
+        self._thread.join(120)
         self._socket.close()
         assert not self._thread.is_alive()
 

@@ -41,6 +41,6 @@ class RunningService:
     def stop(self) -> None:
         """Ask it to stop and wait until it has."""
         self._server.should_exit = True
-        self._thread.join(30)
+        self._thread.join(120)
         self._socket.close()
         assert not self._thread.is_alive()

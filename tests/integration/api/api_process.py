@@ -27,7 +27,7 @@ def api_process(home: Path, database_url: str) -> Generator[tuple[psutil.Process
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while "running on http" not in (said := log.read_text()):
             assert process.poll() is None, said
             assert time.monotonic() < deadline, said
@@ -35,4 +35,4 @@ def api_process(home: Path, database_url: str) -> Generator[tuple[psutil.Process
         yield psutil.Process(process.pid), said.split("running on ")[1].split()[0]
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)

@@ -14,6 +14,7 @@ from rft.platform.api.authentication import Credential
 from rft.platform.api.errors import Unauthorized
 from rft.platform.api.key_repository import create_key, id_of, revoke_key
 from rft.platform.store.database import Database
+from tests.shared.waiting import PATIENCE_S
 
 CHECK_S = 0.05
 
@@ -65,7 +66,7 @@ async def test_a_silent_reply_is_refused_once_what_it_is_made_of_has_ended(
 ) -> None:
     ended, seen = list[str](), list[int]()
     credential, revoking = await revoked_in_a_moment(connection)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         events = monitor.while_admitted(credential, one_then_silence(ended))
         seen.append(await anext(events))
         with pytest.raises(Unauthorized) as raised:
@@ -88,7 +89,7 @@ async def test_a_check_that_breaks_is_made_again(
 
     monkeypatch.setattr(admission, "living_keys", breaks_once)
     credential, revoking = await revoked_in_a_moment(connection)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(Unauthorized):
             await drained(monitor.while_admitted(credential, one_then_silence([])))
         await revoking
@@ -101,7 +102,7 @@ async def test_each_event_may_be_awaited_by_another_task(
     ended = list[str]()
     credential, revoking = await revoked_in_a_moment(connection)
     events = monitor.while_admitted(credential, one_then_silence(ended))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         assert await asyncio.ensure_future(anext(events)) == 1
         with pytest.raises(Unauthorized):
             await asyncio.ensure_future(anext(events))
@@ -119,7 +120,7 @@ async def test_a_reply_that_loses_cancellations_ends_too(
             yield 1
 
     credential, revoking = await revoked_in_a_moment(connection)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(Unauthorized):
             await drained(monitor.while_admitted(credential, stubborn()))
         await revoking

@@ -23,7 +23,7 @@ from tests.shared.running_api import Api, ReceivedMessages, Served
 PYTHON: dict[str, Any] = {"type": "python", "name": "code"}
 ENDLESS = {**PYTHON, "source": "def grade(sample, item):\n    while True:\n        pass\n"}
 QUICK = {**PYTHON, "source": "def grade(sample, item):\n    return 0.5\n"}
-CAP_S = 20.0
+CAP_S = 120.0
 
 
 async def new_key(database_url: str, name: str) -> str:
@@ -64,7 +64,7 @@ def descendants(process: psutil.Process) -> list[psutil.Process]:
         return []
 
 
-async def until(condition: Any, within_s: float = 15.0) -> None:
+async def until(condition: Any, within_s: float = 60.0) -> None:
     deadline_s = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline_s

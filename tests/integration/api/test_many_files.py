@@ -1,7 +1,6 @@
 """The longest page there is, 10,000 files: whole, in little memory, and nobody else waits for it."""
 
 import asyncio
-import time
 from pathlib import Path
 
 import httpx
@@ -34,11 +33,10 @@ async def test_the_default_page_holds_all_and_keeps_nobody_waiting(migrated_url:
         async with httpx.AsyncClient(base_url=url, timeout=120, headers=headers) as caller:
             (await caller.get("/v1/files?limit=100")).raise_for_status()
             before = process.memory_info().rss
-            started_s = time.monotonic()
             asking = asyncio.create_task(caller.get("/v1/files"))
-            slowest_s, peak = await watch(asking, caller, process)
-            took_s, page = time.monotonic() - started_s, (await asking).json()
-    assert slowest_s < took_s / 2, "others are answered in between"
+            answered, peak = await watch(asking, caller, process)
+            page = (await asking).json()
+    assert answered >= 5, "others are answered in between"
     assert (peak - before) / (1 << 20) < 48
     ids = [file["id"] for file in page["data"]]
     assert ids == sorted(ids, key=lambda id_: (-(int(id_[5:]) // 3), id_), reverse=True)
@@ -47,12 +45,11 @@ async def test_the_default_page_holds_all_and_keeps_nobody_waiting(migrated_url:
 
 async def watch(
     asking: "asyncio.Task[httpx.Response]", caller: httpx.AsyncClient, process: psutil.Process
-) -> tuple[float, int]:
-    """How long others waited at most, and the most memory, until the page is there."""
-    slowest_s, peak = 0.0, 0
+) -> tuple[int, int]:
+    """How many others are answered, and the most memory, until the page is there."""
+    answered, peak = 0, 0
     while not asking.done():
-        asked_s = time.monotonic()
         (await caller.get("/v1/files/file-000001")).raise_for_status()
-        slowest_s = max(slowest_s, time.monotonic() - asked_s)
+        answered += 1
         peak = max(peak, process.memory_info().rss)
-    return slowest_s, peak
+    return answered, peak

@@ -128,7 +128,7 @@ def test_nothing_unannounced_comes_back(
 ) -> None:
     def send(case: Case) -> None:
         acquaint(case, furnished)
-        reply = case.call(furnished.url, session, key_of(furnished))
+        reply = case.call(furnished.url, session, key_of(furnished), timeout=120)
         checks = CHECKS
         if reply.status_code == 200 and operation not in authorized:
             authorized.add(operation)
@@ -184,7 +184,7 @@ def test_good_requests_get_what_is_announced(
     ]
     for path, ids, body in good:
         case = schema[path]["POST"].Case(path_parameters=ids, body=body)
-        reply = case.call_and_validate(furnished.url, session, key_of(furnished), CHECKS)
+        reply = case.call_and_validate(furnished.url, session, key_of(furnished), CHECKS, timeout=120)
         assert reply.status_code == 200, (path, reply.text)
         assert "hush-hush" not in reply.text
 
@@ -228,7 +228,7 @@ def test_what_was_made_is_there_until_it_is_deleted(
             acquaint_order(case, emptied)
 
         def get_call_kwargs(self, case: Case) -> dict[str, Any]:
-            return {**target, "session": session}
+            return {**target, "session": session, "timeout": 120}
 
         def validate_response(
             self, response: Response, case: Case, additional_checks: list[Any] | None = None, **kwargs: Any

@@ -12,6 +12,7 @@ import pytest
 from rft.platform.embedded.connection import Connection, publish
 from tests.integration.cli.conftest import Shell
 from tests.integration.worker.workbench import ROW, jsonl
+from tests.shared.waiting import PATIENCE_S
 
 UPLOAD_AND_MEASURE = """
 import resource, sys
@@ -175,5 +176,5 @@ async def test_a_reader_that_goes_away_is_no_drama(shell: Shell, command: list[s
         *(file_id if part == "FILE" else part for part in command), stdout=writing, stderr=subprocess.PIPE
     )
     os.close(writing)
-    _, err = await asyncio.to_thread(started.communicate, timeout=60)
+    _, err = await asyncio.to_thread(started.communicate, timeout=PATIENCE_S)
     assert (started.returncode, err) == (1, "")

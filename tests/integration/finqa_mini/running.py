@@ -32,7 +32,7 @@ class RunningServer:
     process: subprocess.Popen[bytes]
     port: int
 
-    def post(self, path: str, body: object, timeout_s: float = 20) -> tuple[int, Any]:
+    def post(self, path: str, body: object, timeout_s: float = 60) -> tuple[int, Any]:
         """Status and JSON of one request over a fresh connection."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
         try:
@@ -80,7 +80,7 @@ def start(folder: Path, *arguments: str) -> RunningServer:
     port_file = folder / "port"
     command = [sys.executable, EXAMPLE / "server.py", "--port", "0", "--port-file", port_file, *arguments]
     process = subprocess.Popen(command)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not port_file.exists():
         if process.poll() is not None or time.monotonic() > deadline:
             process.kill()

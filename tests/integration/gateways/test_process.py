@@ -36,7 +36,7 @@ def running(module: str) -> Generator[tuple[str, int]]:
                 break
         process.send_signal(signal.SIGTERM)
         rest = process.stderr.read()
-        assert process.wait(30) in (0, -signal.SIGTERM), rest
+        assert process.wait(120) in (0, -signal.SIGTERM), rest
         assert "Traceback" not in rest
     finally:
         process.kill()

@@ -79,8 +79,9 @@ async def test_hyperparameters_in_their_old_place_make_the_burst(platform: Platf
 
 
 async def test_a_worker_plays_it_and_the_report_is_shown(
-    platform: Platform, order: dict[str, Any], customer: LoopbackEndpoint
+    platform: Platform, order: dict[str, Any], customer: LoopbackEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("rft.rollouts.rehearsal_advice._SLOW_MS", 1e9)  # However slow this machine is.
     made = await create(platform, order)
     assert await run_rehearsal(made["id"], platform.context) == "completed"
     done = await shown(platform, made["id"])

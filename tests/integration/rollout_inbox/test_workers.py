@@ -45,7 +45,6 @@ from tests.shared.running_api import ReceivedMessages, Served
 from tests.shared.running_service import RunningService
 from tests.shared.waiting import until
 
-pytestmark = pytest.mark.timeout(600)
 CALLBACKS = "/callbacks"
 Queue = EmbeddedValkey | RabbitMq
 

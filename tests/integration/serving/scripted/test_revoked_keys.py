@@ -12,7 +12,7 @@ from rft.platform.api.key_repository import create_key, id_of, revoke_key
 from tests.shared.running_api import EXACT, upload
 from tests.shared.scripted_engine import ANSWER, ENDLESS
 from tests.shared.served_models import ServedPlatform
-from tests.shared.waiting import until
+from tests.shared.waiting import PATIENCE_S, until
 
 QUESTION: Any = [{"role": "user", "content": ENDLESS}]
 BODIES: dict[str, dict[str, Any]] = {
@@ -49,13 +49,18 @@ async def test_an_answer_ends_soon_after_the_key(
         key = await create_key(database, "short-lived")
         headers = {"authorization": f"Bearer {key}"}
         async with (
-            asyncio.timeout(30),
-            httpx.AsyncClient(base_url=platform.api.url, headers=headers, timeout=60) as caller,
+            asyncio.timeout(PATIENCE_S),
+            httpx.AsyncClient(base_url=platform.api.url, headers=headers, timeout=PATIENCE_S) as caller,
             asyncio.TaskGroup() as tasks,
         ):
             body = {**BODIES[path], "stream": is_streamed}
-            asked = tasks.create_task(_answer(caller, path.format(job=job_id), body))
-            await asyncio.sleep(1)
+            begun = asyncio.Event()
+            asked = tasks.create_task(_answer(caller, path.format(job=job_id), body, begun))
+
+            async def is_under_way() -> bool:
+                return begun.is_set() if is_streamed else await _is_used(database, key)
+
+            await until(is_under_way, "the request")
             assert not asked.done(), "the model goes on for as long as nobody ends it"
             assert await revoke_key(database, id_of(key) or "")
         status, text = asked.result()
@@ -64,6 +69,18 @@ async def test_an_answer_ends_soon_after_the_key(
     await until(is_free, "the model's only place is free again")
 
 
-async def _answer(caller: httpx.AsyncClient, path: str, body: dict[str, Any]) -> tuple[int, str]:
-    reply = await caller.post(path, json=body)
-    return reply.status_code, reply.text
+async def _answer(caller: httpx.AsyncClient, path: str, body: dict[str, Any], begun: asyncio.Event) -> tuple[int, str]:
+    text = ""
+    async with caller.stream("POST", path, json=body) as reply:
+        async for piece in reply.aiter_text():
+            text += piece
+            begun.set()
+        return reply.status_code, text
+
+
+async def _is_used(database: psycopg.AsyncConnection[Any], key: str) -> bool:
+    """Whether a request with the key was let in."""
+    cursor = await database.execute("select last_used_at from api_keys where id = %s", (id_of(key),))
+    row = await cursor.fetchone()
+    assert row is not None
+    return row[0] is not None
