@@ -107,5 +107,6 @@ async def test_a_model_that_was_trained_answers_with_the_calls_of_its_job(
 
     await expect(page.get_by_role("button", name="Send")).to_be_visible()
     await say(page, "And without looking?")
+    await expect(page.locator(".exchange")).to_have_count(2)
     await expect(page.locator(".exchange").last).to_contain_text(ANSWER)
     assert len(asked.endpoint.calls) >= 3

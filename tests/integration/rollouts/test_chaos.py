@@ -278,7 +278,7 @@ async def test_a_fifth_of_the_rollouts_breaks_and_each_is_labelled_right_while_t
         else Limits.fixed(64)
     )
     async with customer(broken, limits) as place:
-        ended = all_rollouts(await place.step(30, tool_timeout_s=15.0, grader_timeout_s=PATIENCE_S))
+        ended = all_rollouts(await place.step(30, tool_timeout_s=8.0, grader_timeout_s=PATIENCE_S))
     seen: set[FaultKind] = set()
     for rollout in ended:
         kind = is_broken(rollout, share, kinds)
