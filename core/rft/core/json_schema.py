@@ -1,11 +1,10 @@
 """JSON Schemas that customers write for their tools: compiled once, refused in plain words."""
 
 import hashlib
-import importlib
 import json
 import re
 import warnings
-from typing import Any, cast
+from typing import cast
 
 import jsonschema_rs
 from jsonschema import Draft3Validator, Draft202012Validator
@@ -15,14 +14,12 @@ from referencing.jsonschema import specification_with
 
 from rft.core.base import JsonObject
 from rft.core.errors import RftError
+from rft.core.pattern_syntax import parse_pattern
 from rft.core.schema_references import UnusableSchema, follow_references
 
 LONGEST_COMPLAINT = 300
 _REMEMBERED = 4096
 _PATTERN_CHARS = 10_000
-# The standard library's own reader of patterns; there is no public name for it. Compiling takes seconds for some that
-# have a few hundred characters, and what it makes is used nowhere.
-_PARSER: Any = importlib.import_module("re._parser")
 
 
 class InvalidToolSchema(RftError):
@@ -109,7 +106,7 @@ def _read_patterns(schemas: list[JsonObject]) -> None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                _PARSER.parse(pattern)
+                parse_pattern(pattern)  # What compiling would make of it is used nowhere.
         except (re.error, OverflowError, ValueError) as error:
             raise InvalidToolSchema(f"not a JSON Schema: {pattern[:100]!r} is no pattern ({error})") from error
 

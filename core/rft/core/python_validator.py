@@ -13,7 +13,8 @@ from pydantic import JsonValue
 from referencing import Registry
 
 from rft.core.base import JsonObject
-from rft.core.relaxed_schema import DATA, NAMED
+from rft.core.relaxed_schema import DATA
+from rft.core.schema_references import MAPS
 
 
 class PythonValidator(Protocol):
@@ -90,7 +91,7 @@ def _with_choices(schema: JsonValue, *, is_named: bool = False) -> Any:
     read: JsonObject = {}
     for key, part in schema.items():
         if is_named or key not in DATA:
-            read[key] = _with_choices(part, is_named=key in NAMED and not is_named)
+            read[key] = _with_choices(part, is_named=key in MAPS and not is_named)
         else:
             read[key] = _Choices(part) if key == "enum" and isinstance(part, list) else part
     return read

@@ -7,17 +7,15 @@ from typing import cast
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
+from rft.core.schema_references import MAPS, REFERENCES
 
 DATA = frozenset({"const", "default", "enum", "examples"})
 """Keywords below which no schemas stand."""
-NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"})
-"""What stands below is named by the customer, whatever it spells."""
 _PATTERNS = frozenset({"pattern", "patternProperties"})
 _UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 """They depend on all that is beside them; and jsonschema needs the square of a value's length for them."""
 _LONG_CHOICE = 200
 """Of values that are no texts."""
-_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _CONDITION = ("if", "then", "else")
 
 
@@ -78,7 +76,7 @@ def _leaves_out_any(leaves_out: _LeavesOut, schema: JsonValue) -> bool:
             if not is_named and leaves_out(part):
                 return True
             left += [
-                (below, key in NAMED and not is_named) for key, below in part.items() if is_named or key not in DATA
+                (below, key in MAPS and not is_named) for key, below in part.items() if is_named or key not in DATA
             ]
     return False
 
@@ -104,9 +102,11 @@ class _Relaxing:
             if key in DATA and not is_named:
                 read[key] = _Reading(part)
             elif is_named or not (key == "$schema" and isinstance(part, str)):
-                read[key] = self.read(part, is_named=key in NAMED and not is_named)
+                read[key] = self.read(part, is_named=key in MAPS and not is_named)
         left_out: Set[str] = frozenset() if is_named else _depending(self.leaves_out(schema), read)
-        leads_elsewhere = not is_named and not self.are_references_exact and not _REFERENCES.isdisjoint(read)
+        leads_elsewhere = (
+            not is_named and not self.are_references_exact and any(reference in read for reference in REFERENCES)
+        )
         loses_conditions = (
             leads_elsewhere
             or not left_out.isdisjoint(_CONDITION)

@@ -28,8 +28,9 @@ _BELOW = frozenset(
 """Keywords whose schemas judge parts of the value."""
 _KEPT = frozenset({"$defs", "definitions"})
 """Keywords whose schemas judge nothing until a reference leads to them."""
-_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"}) | _KEPT
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+MAPS = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"}) | _KEPT
+"""Keywords whose keys are the customer's names, whatever they spell, each of a schema."""
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class _Finder(Protocol):
@@ -77,7 +78,7 @@ class _Map:
             self._meet(inner, finder)
             if keyword not in _KEPT:
                 edges.append(_Edge(id(inner), keyword in _HERE))
-        for keyword in _REFERENCES:
+        for keyword in REFERENCES:
             reference = schema.get(keyword)
             if isinstance(reference, str):
                 found = look_up(reference, finder)
@@ -126,7 +127,7 @@ def _parts(schema: JsonObject) -> Iterator[tuple[str, JsonObject]]:
 def _inner(keyword: str, value: JsonValue) -> Iterator[JsonValue]:
     if isinstance(value, list):
         yield from value
-    elif keyword in _MAPS and isinstance(value, dict):
+    elif keyword in MAPS and isinstance(value, dict):
         yield from value.values()
     else:
         yield value

@@ -1,11 +1,12 @@
 """Text for regular expressions, as tool schemas hold them: ids, codes, dates. Pure and seeded."""
 
-import importlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
+
+from rft.core.pattern_syntax import parse_pattern
 
 _MAX_MORE = 4
 """Repetitions beyond the least, where a pattern allows many."""
@@ -15,8 +16,6 @@ _CHEAP_CHARS = 100
 _PRINTABLE = "".join(chr(code) for code in range(32, 127))
 _PLAIN = "abcdefghijklmnopqrstuvwxyz0123456789"
 _CLASSES = {"DIGIT": r"\d", "NOT_DIGIT": r"\D", "SPACE": r"\s", "NOT_SPACE": r"\S", "WORD": r"\w", "NOT_WORD": r"\W"}
-# The standard library's own reader of patterns; there is no public name for it.
-_PARSER: Any = importlib.import_module("re._parser")
 
 
 class UnsupportedPattern(Exception):
@@ -43,8 +42,8 @@ class Steps:
 def text_matching(pattern: str, rng: Random, steps: Steps) -> str:
     """A text that fits the whole pattern. Raises UnsupportedPattern and TooMuch."""
     try:
-        return _Writer(rng, steps).text(_PARSER.parse(pattern))
-    except (re.error, RecursionError, OverflowError):
+        return _Writer(rng, steps).text(parse_pattern(pattern))
+    except (re.error, RecursionError, OverflowError, ValueError):
         raise UnsupportedPattern(pattern) from None
 
 
