@@ -112,7 +112,7 @@ class Supervisor:
         settings = self._settings
         with closing(listen(settings.host, settings.port)) as listener:
             database_url, broker_url = await self._start_servers()
-            api_key, sign_in_token = await self._prepare_database(database_url)
+            api_key, sign_in_token = await self._prepare_database_once_up(database_url)
             host, port = reachable_address(listener)
             env = {
                 "RFT_HOME": str(self._home.path),
@@ -143,8 +143,8 @@ class Supervisor:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    async def _prepare_database(self, database_url: str) -> tuple[str, str]:
-        """`_prepare_database` of this module; a server of the operator's own that is not up yet is waited for."""
+    async def _prepare_database_once_up(self, database_url: str) -> tuple[str, str]:
+        """A server of the operator's own that is not up yet is waited for. Raises StartFailed."""
         from psycopg import OperationalError  # late: as there
 
         if self._settings.database_url is None:

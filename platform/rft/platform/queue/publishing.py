@@ -33,7 +33,8 @@ def celery_enqueuer() -> Enqueuer:
     def enqueue(message: TaskMessage) -> None:
         # A connection of its own: pooled ones outlive the broker they led to, and wait for its return.
         with app.connection_for_write(transport_options=options) as connection:
-            if waiting_messages(connection, message.queue) >= _MOST_WAITING:
+            if (waiting := waiting_messages(connection, message.queue)) >= _MOST_WAITING:
+                _LOG.warning("%s for %s is not published: %d messages wait", message.task_name, message.job_id, waiting)
                 return
             app.send_task(
                 message.task_name, args=[message.job_id], queue=message.queue, retry=False, connection=connection
