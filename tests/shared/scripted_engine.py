@@ -9,7 +9,8 @@ from pathlib import Path
 from rft.chat.template_format import TemplateChatFormat
 from rft.core.spec import RunSpec
 from rft.rollouts.sampler import Sample, SampleRequest
-from rft.testing.samplers import ScriptedSampler, tool_call_text
+from rft.testing.samplers import tool_call_text
+from tests.shared.telling_sampler import TellingSampler
 
 ANSWER = "The answer is 7, they say."
 ENDLESS = "Wait for ever"
@@ -28,15 +29,11 @@ def script(prompt: str) -> str:
     return f"<think>So be it.</think>\n{turn}" if THINKS in prompt else turn
 
 
-class ScriptedEngine(ScriptedSampler):
-    """Tells its tokens one by one, as an engine in the process does."""
+class ScriptedEngine(TellingSampler):
+    """Some of its answers never end."""
 
     async def sample(self, request: SampleRequest) -> Sample:
         sample = await super().sample(request)
-        for token_id, logprob in zip(sample.token_ids, sample.logprobs, strict=True):
-            if request.progress.on_tokens is not None:
-                request.progress.on_tokens((token_id,), (logprob,))
-            await asyncio.sleep(0)
         if ENDLESS in self._tokenizer.decode(request.prompt_ids):
             await asyncio.Event().wait()
         return sample

@@ -1,76 +1,20 @@
 """The engine over vLLM's wire: several servers that die, come back, refuse and lag behind."""
 
 import asyncio
-import json
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rft.core.errors import RunPaused, SamplerError
-from rft.engines.vllm.adapters import AdapterFolder
 from rft.engines.vllm.engine import VllmEngine
-from rft.engines.vllm.options import EngineOptions, ServerAddress
 from rft.rollouts.sampler import FinishReason, Sample, SampleProgress, SampleRequest
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
-from rft.testing.vllm_server import BASE, COMPLETIONS, SLEEP, WAKE_UP, ScriptedVllm
+from rft.testing.vllm_server import BASE, COMPLETIONS, ScriptedVllm
 from rft.vllm_server.release import VERSION
+from tests.integration.engines.vllm_engines import STOP, adapter, ask, engine_over, scripted, serving
 from tests.shared.free_port import free_port
 from tests.shared.waiting import until
-
-STOP = 5
-
-
-def scripted(**options: Any) -> ScriptedVllm:
-    chosen: dict[str, Any] = {"version": VERSION, "root": "/models/tiny", **options}
-    return ScriptedVllm(**chosen)
-
-
-@asynccontextmanager
-async def serving(servers: Sequence[ScriptedVllm], folder: Path, **options: Any) -> AsyncGenerator[VllmEngine]:
-    """An engine over these servers, each on a socket of its own."""
-    async with AsyncExitStack() as stack:
-        urls = [(await stack.enter_async_context(LoopbackEndpoint(server))).base_url for server in servers]
-        engine = engine_over(urls, folder, **options)
-        try:
-            yield engine
-        finally:
-            await engine.close()
-
-
-def engine_over(urls: Sequence[str], folder: Path, **options: Any) -> VllmEngine:
-    chosen: dict[str, Any] = {
-        "base_model": "/home/me/tiny",
-        "max_context_tokens": 512,
-        "poll_s": 0.02,
-        "patience_s": 60.0,
-        **options,
-    }
-    return VllmEngine(
-        [ServerAddress(url) for url in urls],
-        AdapterFolder(folder / "adapters", run="job", launch="1"),
-        EngineOptions(**chosen),
-    )
-
-
-def ask(
-    rollout: int = 0, *, group: int = 0, seed: int = 0, version: int | None = None, **changes: Any
-) -> SampleRequest:
-    prompt = tuple(range(20, 40 + rollout))
-    return SampleRequest(
-        f"r{rollout}", prompt, 30, (STOP,), seed, rollout_id=f"r{rollout}", group_id=f"g{group}",
-        policy_version=version, **changes,
-    )  # fmt: skip
-
-
-def adapter(folder: Path, rank: int = 8) -> Path:
-    folder.mkdir()
-    (folder / "adapter_config.json").write_text(json.dumps({"r": rank}))
-    (folder / "adapter_model.safetensors").write_bytes(b"weights")
-    return folder
 
 
 async def test_a_turn_is_asked_for_with_every_field_and_comes_back_with_its_stop_token(tmp_path: Path) -> None:
@@ -301,113 +245,6 @@ async def test_the_same_for_each_server_and_nothing_after_the_end(tmp_path: Path
             await engine.sample(ask())
 
 
-async def test_servers_sleep_while_somebody_else_has_their_gpus(tmp_path: Path) -> None:
-    servers = [scripted(), scripted()]
-    async with serving(servers, tmp_path) as engine:
-        await engine.publish(1, adapter(tmp_path / "c1"))
-        before = await engine.sample(ask(version=1))
-        await engine.sleep()
-        asleep = asyncio.create_task(engine.sample(ask(version=1)))
-        await servers[0].until(lambda endpoint: [call.path for call in endpoint.calls].count(COMPLETIONS) == 2)
-        assert not asleep.done()
-        await engine.wake_up()
-        assert await asleep == before
-    for server in servers:
-        asked = [(call.path, call.query) for call in server.calls if call.path in (SLEEP, WAKE_UP)]
-        assert asked == [(SLEEP, "level=1"), (WAKE_UP, "")]
-
-
-def over_own(url: str, folder: Path, ensure_running: Callable[[], None], **options: Any) -> VllmEngine:
-    """An engine over a server of our own, which `ensure_running` starts."""
-    return VllmEngine(
-        [ServerAddress(url, ensure_running)],
-        AdapterFolder(folder / "adapters", run="job", launch="1"),
-        EngineOptions(base_model="/home/me/tiny", max_context_tokens=512, poll_s=0.01, **options),
-    )
-
-
-async def test_a_server_that_is_started_again_when_an_update_begins_sleeps_before_it(tmp_path: Path) -> None:
-    dying = await LoopbackEndpoint(scripted(), port=free_port()).__aenter__()
-    starts: list[str] = []
-    engine = over_own(dying.base_url, tmp_path, lambda: starts.append("asked for"))
-    await engine.publish(1, adapter(tmp_path / "c1"))
-    await dying.__aexit__()
-    starts.clear()
-    await until(lambda: bool(starts), "it is started again")
-    asleep = asyncio.create_task(engine.sleep())
-    reborn = scripted()
-    async with LoopbackEndpoint(reborn, port=dying.port):
-        await asleep
-        assert [call.path for call in reborn.calls if call.path in (SLEEP, COMPLETIONS)] == [SLEEP]
-        await engine.close()
-
-
-async def test_a_server_whose_sleep_was_lost_is_asked_again(tmp_path: Path) -> None:
-    server = scripted()
-    async with LoopbackEndpoint(server) as endpoint:
-        engine = over_own(endpoint.base_url, tmp_path, lambda: None)
-        await engine.open()
-        server.loses_next = SLEEP
-        await engine.sleep()
-        assert [call.path for call in server.calls if call.path in (SLEEP, WAKE_UP)] == [SLEEP, WAKE_UP, SLEEP]
-        await engine.close()
-
-
-async def test_all_servers_of_our_own_are_waited_for_before_an_update_has_their_gpus(tmp_path: Path) -> None:
-    starting, late = scripted(), free_port()
-    async with LoopbackEndpoint(scripted()) as first:
-        urls = [first.base_url, f"http://127.0.0.1:{late}"]
-        engine = VllmEngine(
-            [ServerAddress(url, lambda: None) for url in urls],
-            AdapterFolder(tmp_path / "adapters", run="job", launch="1"),
-            EngineOptions(base_model="/home/me/tiny", max_context_tokens=512, poll_s=0.01),
-        )
-        await engine.open()
-        opened = asyncio.create_task(engine.open_all())
-        async with LoopbackEndpoint(starting, port=late):
-            await opened
-            assert starting.calls, "it was up and admitted"
-            await engine.close()
-
-
-async def test_a_server_that_does_not_come_back_for_an_update_pauses_the_run(tmp_path: Path) -> None:
-    async with LoopbackEndpoint(scripted()) as endpoint:
-        engine = over_own(endpoint.base_url, tmp_path, lambda: None, start_patience_s=1.0)
-        await engine.open()
-    with pytest.raises(RunPaused, match=r"it cannot sleep during updates") as paused:
-        await engine.sleep()
-    assert paused.value.code == "engine_unreachable"
-    await engine.close()
-
-
-async def test_a_server_that_dies_asleep_is_started_again_once_its_gpu_is_free(tmp_path: Path) -> None:
-    starts: list[str] = []
-    dying = await LoopbackEndpoint(scripted(), port=free_port()).__aenter__()
-    engine = over_own(dying.base_url, tmp_path, lambda: starts.append("asked for"))
-    await engine.publish(1, adapter(tmp_path / "c1"))
-    await engine.sleep()
-    starts.clear()
-    await dying.__aexit__()
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(until(lambda: bool(starts), "nobody asks"), 0.3)
-    await engine.wake_up()
-    await until(lambda: bool(starts), "it is started again")
-    reborn = scripted()
-    async with LoopbackEndpoint(reborn, port=dying.port):
-        await engine.sample(ask(version=1))
-    assert {body["model"] for body in reborn.sampled} == {"job.1.v1"}
-    await engine.close()
-
-
-async def test_a_server_that_cannot_sleep_pauses_the_run(tmp_path: Path) -> None:
-    server = scripted()
-    server.can_sleep = False
-    async with serving([server], tmp_path) as engine:
-        with pytest.raises(RunPaused, match="answered 404: Not Found: it cannot sleep during updates") as paused:
-            await engine.sleep()
-        assert paused.value.code == "engine_unfit"
-
-
 async def test_who_asks_each_server_waits_until_one_is_up(tmp_path: Path) -> None:
     server = scripted()
     async with serving([server], tmp_path) as engine:
@@ -418,17 +255,6 @@ async def test_who_asks_each_server_waits_until_one_is_up(tmp_path: Path) -> Non
             await asyncio.wait_for(asyncio.shield(waiting), 0.2)
         server.is_dead = False
         assert await waiting == first
-
-
-async def test_a_server_whose_answer_was_lost_is_woken_before_it_takes_requests(tmp_path: Path) -> None:
-    server = scripted()
-    async with serving([server], tmp_path) as engine:
-        await engine.publish(1, adapter(tmp_path / "c1"))
-        await engine.sleep()
-        server.loses_next = WAKE_UP
-        await engine.wake_up()
-        await engine.sample(ask(version=1))
-    assert [call.path for call in server.calls].count(WAKE_UP) >= 2
 
 
 async def test_a_server_that_was_not_there_when_it_was_asked_first_answers_once_it_is(tmp_path: Path) -> None:
