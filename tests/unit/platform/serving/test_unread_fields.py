@@ -89,6 +89,26 @@ def test_of_what_a_response_is_to_be(ask_responses: Ask, name: str) -> None:
     assert refused(ask_responses, *INSIDE[name]) == name
 
 
+def test_what_changes_no_answer_is_accepted(ask_responses: Ask) -> None:
+    common: JsonObject = {
+        "user": "u",
+        "metadata": {"a": "b"},
+        "service_tier": "auto",
+        "safety_identifier": "s",
+        "prompt_cache_key": "k",
+        "prompt_cache_retention": "24h",
+        "store": False,
+        "stream": True,
+        "parallel_tool_calls": True,
+        "tools": [],
+        "tool_choice": "auto",
+        "top_p": 1,
+        "anything_else": 7,
+    }
+    ask_chat({**common, "n": 1, "stream_options": {"include_usage": True, "include_obfuscation": False}})
+    ask_responses({**common, "stream_options": {"include_obfuscation": False}, "max_tool_calls": 3, "text": {}})
+
+
 def refused(ask: Ask, something: JsonObject, nothing: JsonObject) -> str | None:
     """The field that is named where something is asked for; asking for nothing is taken."""
     ask(nothing)
