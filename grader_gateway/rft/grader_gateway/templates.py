@@ -10,14 +10,10 @@ from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.grader_gateway.contract import as_json
+from rft.grader_gateway.sample_shape import SAMPLE, index_of, path_problem
 
-SAMPLE_NAMES = frozenset(
-    {
-        "choices", "finish_reason", "input_tools", "model", "output_audio", "output_json", "output_reasoning_summary",
-        "output_text", "output_tools", "trace",
-    }
-)  # fmt: skip
-"""What a `sample` always has (`contract.to_sample`)."""
+SAMPLE_NAMES = frozenset(SAMPLE.by_name)
+"""What a `sample` always has."""
 _NOT_THE_MODELS = frozenset({"input_tools", "model", "output_audio", "output_reasoning_summary"})
 """What of it no answer changes: a path that leads nowhere in there is the author's doing."""
 
@@ -55,7 +51,8 @@ class Unresolved:
     @property
     def is_models_doing(self) -> bool:
         """Whether the model's answer lacks it; otherwise the author named what no row or sample has."""
-        return self.variable.namespace == "sample" and self.variable.steps[0] in SAMPLE_NAMES - _NOT_THE_MODELS
+        steps = self.variable.steps
+        return self.variable.namespace == "sample" and steps[0] not in _NOT_THE_MODELS and path_problem(steps) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +171,15 @@ def template_problem(text: str) -> str | None:
     return None
 
 
+def unfillable(text: str) -> str | None:
+    """What no rollout of a job can put into a template that `template_problem` finds none in. Raises TemplateError."""
+    for variable in variables_of(text):
+        problem = path_problem(variable.steps) if variable.namespace == "sample" else None
+        if problem is not None:
+            return f"{_show(variable.source)}: {problem}"
+    return None
+
+
 def _variable(source: str) -> Variable:
     namespace = re.match(r"item|sample", source)
     if namespace is None:
@@ -218,7 +224,7 @@ def _into(value: JsonValue, step: str | int) -> _Found | None:
     if isinstance(value, dict):
         return _Found(value[step]) if isinstance(step, str) and step in value else None
     if isinstance(value, list):
-        index = int(step) if isinstance(step, int) or (step.isascii() and step.isdigit()) else None
+        index = index_of(step)
         return _Found(value[index]) if index is not None and -len(value) <= index < len(value) else None
     return None
 

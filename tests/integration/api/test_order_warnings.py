@@ -146,6 +146,20 @@ async def test_a_template_that_no_answer_fills_is_a_warning(client: AsyncOpenAI,
     assert await warnings_of(client, order, code) == []
 
 
+async def test_a_template_that_names_calls_of_an_answer_without_any_is_a_warning(
+    client: AsyncOpenAI, order: dict[str, Any]
+) -> None:
+    named = "{{sample.choices[0].message.tool_calls[0].function.name}}"
+    grader = {"type": "string_check", "input": named, "reference": "search", "operation": "eq"}
+    order["method"]["reinforcement"]["grader"] = grader
+    code = "tool_calls_are_empty"
+    ((message, data),) = await warnings_of(client, order, code)
+    assert data == {"code": code, "fields": ["method.reinforcement.grader.input"]}
+    assert "are in sample.output_tools" in message
+    grader["input"] = "{{sample.output_tools[0].function.name}}"
+    assert await warnings_of(client, order, code) == []
+
+
 async def test_metadata_that_names_no_test_file_of_ours_is_the_customers_own(
     client: AsyncOpenAI, order: dict[str, Any]
 ) -> None:

@@ -14,6 +14,7 @@ from rft.platform.cli.rehearsals import Wanted
 from rft.platform.cli.session import console
 from rft.platform.cli.transfer import progress_bar
 from rft.platform.orders.grader_sources import refuse_bad_sources
+from rft.platform.orders.grader_specification import refuse_unfillable_templates
 from rft.platform.orders.redaction import redacted_method, secrets_of
 from rft.platform.orders.references import GraderReference, ToolReference
 from rft.platform.orders.schemas import JobCreate, JobOrder
@@ -26,6 +27,8 @@ from rft.platform.settings import Settings, settings
 from rft.rollouts.rehearsal import rehearse
 from rft.rollouts.rehearsal_report import RehearsalReport
 
+_GRADER = "method.reinforcement.grader"
+
 
 def rehearse_here(wanted: Wanted, *, as_json: bool) -> JsonObject:
     """The report of a rehearsal from this machine, with a progress bar unless it is for programs. Raises CannotDo."""
@@ -36,7 +39,8 @@ async def _report(wanted: Wanted, chosen: Settings, *, is_quiet: bool) -> Rehear
     order, rows_path = _read_order(wanted)
     reinforcement = order.method.reinforcement
     try:
-        await refuse_bad_sources(reinforcement.grader, param="method.reinforcement.grader")
+        refuse_unfillable_templates(reinforcement.grader, param=_GRADER)
+        await refuse_bad_sources(reinforcement.grader, param=_GRADER)
         rows = await read_sample(_lines(rows_path), tools=[tool.name for tool in reinforcement.tools or []])
         train_rows = max(len(rows), _count(rows_path))
     except (BadRequest, Unavailable) as error:

@@ -35,7 +35,7 @@ from rft.platform.orders.grader_schemas import (
     RulerGrader,
     ScoreModelGrader,
 )
-from rft.platform.orders.grader_specification import leaves, refuse_without_judge
+from rft.platform.orders.grader_specification import leaves, refuse_unfillable_templates, refuse_without_judge
 from rft.platform.orders.redaction import redacted_method
 from rft.platform.orders.rollout_workers import refuse_unusable_workers
 from rft.platform.orders.schemas import JobCreate, JobOrder
@@ -70,6 +70,7 @@ async def estimate_job(services: Services, wanted: JobOrder) -> EstimateObject:
     refuse_unusable_workers(services.settings, order.method.reinforcement.hyperparameters.policy_pin)
     refuse_unusable_devices(services.settings, order.method.reinforcement.hyperparameters.max_staleness)
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
+    refuse_unfillable_templates(order.method.reinforcement.grader, param=GRADER)
     told = to_estimate(order, rows, measured, auto_staleness=suiting.max_staleness)
     found = [EstimateWarning(code=f"invalid_{param}", message=why) for param, why in unusable_files(tools, files)]
     described = {name for file in files.values() if file.report is not None for name in file.report.tools}

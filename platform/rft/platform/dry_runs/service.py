@@ -38,6 +38,7 @@ from rft.platform.dry_runs.objects import (
 from rft.platform.orders.grader_schemas import Grader
 from rft.platform.orders.grader_sources import refuse_bad_sources
 from rft.platform.orders.grader_specification import (
+    refuse_unfillable_templates,
     refuse_without_judge,
     secrets_of_grader,
     to_grader_spec,
@@ -63,6 +64,7 @@ async def run_grader(services: Services, wanted: GraderRun, *, key_id: str) -> G
     """The grade, or every reason why there is none. Raises BadRequest where no judge is configured."""
     grader = with_name(await _resolved(services, wanted.grader), _invented_name())
     refuse_without_judge(grader, services.settings, param=_PARAM)
+    refuse_unfillable_templates(grader, param=_PARAM)
     await refuse_bad_sources(grader, param=_PARAM, share=SlotShare(key_id, most=1))
     spec = to_grader_spec(grader, services.settings)
     item = wanted.item or {}
@@ -93,6 +95,7 @@ async def validate_grader(services: Services, wanted: GraderValidate, *, key_id:
     """The grader with its name filled in. Raises BadRequest where no judge is configured."""
     grader = with_name(await _resolved(services, wanted.grader), _invented_name())
     refuse_without_judge(grader, services.settings, param=_PARAM)
+    refuse_unfillable_templates(grader, param=_PARAM)
     await refuse_bad_sources(grader, param=_PARAM, share=SlotShare(key_id, most=1))
     shown = redacted(grader.model_dump(mode="json", exclude_unset=True))
     assert isinstance(shown, dict), "masking keeps the shape"

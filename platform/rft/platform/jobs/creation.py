@@ -32,7 +32,12 @@ from rft.platform.orders.base_models import chat_of_job, resolve_base
 from rft.platform.orders.devices import refuse_unusable_devices
 from rft.platform.orders.grader_schemas import RulerGrader
 from rft.platform.orders.grader_sources import refuse_bad_sources
-from rft.platform.orders.grader_specification import grader_targets, refuse_without_judge, with_name
+from rft.platform.orders.grader_specification import (
+    grader_targets,
+    refuse_unfillable_templates,
+    refuse_without_judge,
+    with_name,
+)
 from rft.platform.orders.model_checks import look_at_model
 from rft.platform.orders.probing import Target, find_doubtful
 from rft.platform.orders.redaction import redacted_method, redacted_request, secrets_of
@@ -70,6 +75,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
     refuse_unusable_workers(services.settings, order.method.reinforcement.hyperparameters.policy_pin)
     refuse_unusable_devices(services.settings, order.method.reinforcement.hyperparameters.max_staleness)
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
+    refuse_unfillable_templates(order.method.reinforcement.grader, param=GRADER)
     # No transaction is held open while a check or somebody else's server takes its time.
     effort = order.method.reinforcement.hyperparameters.reasoning_effort
     chat = chat_of_job(wanted.model, services.settings)

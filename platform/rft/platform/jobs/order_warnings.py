@@ -1,14 +1,15 @@
 """What an order's owner should hear at once, although the job is made. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.failure import FailureCode
-from rft.grader_gateway.templates import variables_of
+from rft.grader_gateway.templates import Variable, variables_of
 from rft.platform.orders.base_models import STARTER
+from rft.platform.orders.grader_schemas import Grader
 from rft.platform.orders.grader_specification import templates_of
 from rft.platform.orders.probing import Doubtful
 from rft.platform.orders.response_format import to_response_format
@@ -60,10 +61,8 @@ def model_warnings(model: str, broken: str | None) -> list[OrderWarning]:
 def _about_grader(order: JobCreate) -> Iterator[OrderWarning]:
     """Templates that no answer of this job can fill."""
     wanted = order.method.reinforcement
-    if to_response_format(wanted.response_format) is not None:
-        return
-    unfilled = [place for place, text in templates_of(wanted.grader, _GRADER) if _names_output_json(text)]
-    if unfilled:
+    unfilled = _naming(wanted.grader, _is_output_json)
+    if unfilled and to_response_format(wanted.response_format) is None:
         yield OrderWarning(
             "output_json_is_null",
             "sample.output_json is null for every answer of a job without a response_format, and where a template names"
@@ -71,10 +70,31 @@ def _about_grader(order: JobCreate) -> Iterator[OrderWarning]:
             " response_format, {'type': 'json_object'} for instance.",
             {"fields": [*unfilled[:_MOST_PLACES]]},
         )
+    empty = _naming(wanted.grader, _is_call_of_answer)
+    if empty and wanted.tools:
+        yield OrderWarning(
+            "tool_calls_are_empty",
+            "sample.choices[0].message.tool_calls is empty for every answer of a job whose tools are called:"
+            f" {', '.join(empty[:_MOST_PLACES])}. The calls of a rollout are in sample.output_tools.",
+            {"fields": [*empty[:_MOST_PLACES]]},
+        )
 
 
-def _names_output_json(text: str) -> bool:
-    return any(each.namespace == "sample" and each.steps[0] == "output_json" for each in variables_of(text))
+def _naming(grader: Grader, is_meant: Callable[[Variable], bool]) -> list[str]:
+    """The paths in the request of templates that name such a variable of the sample."""
+    return [
+        place
+        for place, text in templates_of(grader, _GRADER)
+        if any(each.namespace == "sample" and is_meant(each) for each in variables_of(text))
+    ]
+
+
+def _is_output_json(variable: Variable) -> bool:
+    return variable.steps[0] == "output_json"
+
+
+def _is_call_of_answer(variable: Variable) -> bool:
+    return variable.steps[0] == "choices" and variable.steps[2:4] == ("message", "tool_calls")
 
 
 def _about_files(order: JobCreate) -> Iterator[OrderWarning]:

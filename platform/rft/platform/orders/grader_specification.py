@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from rft.core import graders as core
 from rft.core.failure import Stage
 from rft.core.spec import RunSecrets
+from rft.grader_gateway.templates import unfillable
 from rft.platform.api.errors import BadRequest
 from rft.platform.orders.grader_schemas import (
     EndpointGrader,
@@ -189,6 +190,17 @@ def secrets_of_grader(grader: Grader) -> RunSecrets:
 def with_name(grader: Grader, name: str) -> Grader:
     """The grader with a name if it has none. The parts of a multi grader go by their variables."""
     return grader if grader.name is not None else grader.model_copy(update={"name": name})
+
+
+def refuse_unfillable_templates(grader: Grader, *, param: str) -> None:
+    """Raises BadRequest for a template that names what no rollout's sample has.
+
+    Not for graders of evals: samples that items bring along may have more.
+    """
+    for place, text in templates_of(grader, param):
+        problem = unfillable(text)
+        if problem is not None:
+            raise BadRequest(f"Invalid '{place}': {problem}.", param=place, code="invalid_value")
 
 
 def refuse_without_judge(grader: Grader, settings: Settings, *, param: str) -> None:

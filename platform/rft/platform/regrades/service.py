@@ -14,6 +14,7 @@ from rft.platform.lifecycle.owner import new_owner
 from rft.platform.orders.grader_sources import refuse_bad_sources
 from rft.platform.orders.grader_specification import (
     grader_targets,
+    refuse_unfillable_templates,
     refuse_without_judge,
     secrets_of_grader,
     to_grader_spec,
@@ -38,6 +39,7 @@ async def create_regrade(services: Services, job_id: str, order: RegradeCreate) 
         job = await find_job(uow, job_id)
         wished = await resolve_grader(uow.connection, services.secret_box, order.grader, param=_PARAM)
     refuse_without_judge(wished, services.settings, param=_PARAM)
+    refuse_unfillable_templates(wished, param=_PARAM)
     await refuse_bad_sources(wished, param=_PARAM)
     await refuse_unreachable(grader_targets(wished, _PARAM), services.settings)
     id_ = public_id("regrade-", secrets.token_bytes(24))

@@ -10,6 +10,7 @@ from rft.platform.files.repository import FileRow
 from rft.platform.jobs.creation import GRADER, check_files, endpoint_targets
 from rft.platform.jobs.order_checks import refuse_undescribed_tools
 from rft.platform.orders.grader_sources import refuse_bad_sources
+from rft.platform.orders.grader_specification import refuse_unfillable_templates
 from rft.platform.orders.probing import refuse_unreachable
 from rft.platform.orders.redaction import redacted_method, secrets_of
 from rft.platform.orders.schemas import JobCreate
@@ -34,6 +35,7 @@ async def create_rehearsal(services: Services, wanted: RehearsalOrder) -> Rehear
     reinforcement = order.method.reinforcement
     refuse_undescribed_tools(reinforcement.tools or [], files.values())
     train_rows = await _count_rows(services, order, files["training_file"])
+    refuse_unfillable_templates(reinforcement.grader, param=GRADER)
     await refuse_bad_sources(reinforcement.grader, param=GRADER)
     await refuse_unreachable(endpoint_targets(order.method), settings)
     rehearsal = NewRehearsal(

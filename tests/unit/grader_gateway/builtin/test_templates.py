@@ -3,6 +3,8 @@
 import json
 import re
 import tracemalloc
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -11,7 +13,9 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
+from rft.core.messages import Message, Role, ToolSchema
 from rft.grader_gateway.contract import to_sample
+from rft.grader_gateway.sample_shape import path_problem
 from rft.grader_gateway.templates import (
     MAX_RENDERED_CHARS,
     SAMPLE_NAMES,
@@ -22,8 +26,9 @@ from rft.grader_gateway.templates import (
     parse,
     render_all,
     template_problem,
+    unfillable,
 )
-from tests.shared.finished import finished
+from tests.shared.finished import CALL, finished
 
 ITEM: JsonObject = {
     "answer": "42",
@@ -104,15 +109,69 @@ def test_any_key_can_be_quoted() -> None:
     [
         "{{ sample.output_tools[1].function.name }}",
         "{{ sample.output_tools[0].function.arguments.c }}",
-        "{{ sample.output_tools[0].function.name.a }}",
         "{{ sample.output_json.total }}",
         "{{ sample.output_json }}",
+        "{{ sample.choices[0].message.tool_calls[0].function.name }}",
+        "{{ sample.choices[0].message.reasoning_content }}",
+        "{{ sample.trace.messages[9].content }}",
     ],
 )
 def test_what_the_answer_lacks_is_the_models_doing(text: str) -> None:
     found = parse(text).render(sample=to_sample(finished("no json")), item=ITEM)
     assert isinstance(found, Unresolved)
     assert found.is_models_doing
+
+
+NEVER_FILLED = [
+    "{{sample.output_tools[0].name}}",
+    "{{sample.output_tools[0].function.name.a}}",
+    "{{sample.output_tools.function.name}}",
+    "{{sample.choices.message.content}}",
+    "{{sample.choices[1].message.content}}",
+    "{{sample.choices[0].text}}",
+    "{{sample.choices[0].message.refusal}}",
+    "{{sample.choices[0].message.content.answer}}",
+    "{{sample.output_text.answer}}",
+    "{{sample.finish_reason.x}}",
+    "{{sample.trace.steps}}",
+    "{{sample.trace.messages[-1].text}}",
+]
+
+
+@pytest.mark.parametrize("text", NEVER_FILLED)
+def test_a_path_that_no_sample_has_is_told_before_any_rollout(text: str) -> None:
+    assert template_problem(text) is None, "an item of an eval may bring a sample along that has it"
+    assert unfillable(text) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{{sample.output_tools[0].name}}", "`sample.output_tools[0]` has no 'name'; it has function, id, type"),
+        ("{{sample.choices.message}}", "`sample.choices` is a list: expected an index, as in `[0]`, in place of"),
+        ("{{sample.choices[1].message}}", "`sample.choices` has one entry: `[0]`"),
+        ("{{sample.output_text.x}}", "`sample.output_text` is one value, with nothing inside"),
+    ],
+)
+def test_it_is_told_where_such_a_path_ends(text: str, message: str) -> None:
+    problem = unfillable(text)
+    assert problem is not None
+    assert message in problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(text for text, _ in RESOLVED),
+        "{{sample.choices[-1].message.tool_calls[0].function.arguments.q}}",
+        "{{sample.choices.0.finish_reason}} {{sample.choices[0].message.reasoning_content}}",
+        "{{sample.output_json.a[0].b}} {{sample.input_tools[0].function.parameters.properties.q}}",
+        "{{sample.trace.messages[0].tool_calls[-1].id}} {{sample.trace.prompt_messages}}",
+        "{{item.any.where}}",
+    ],
+)
+def test_what_some_sample_has_is_taken(text: str) -> None:
+    assert unfillable(text) is None
 
 
 @pytest.mark.parametrize(
@@ -125,6 +184,7 @@ def test_what_the_answer_lacks_is_the_models_doing(text: str) -> None:
         "{{ sample.input_tools[0].function.name }}",
         "{{ sample.output_audio.data }}",
         "{{ sample.output_reasoning_summary.text }}",
+        *NEVER_FILLED,
     ],
 )
 def test_what_the_row_lacks_is_the_authors_doing(text: str) -> None:
@@ -143,6 +203,23 @@ def test_the_authors_mistake_is_told_before_the_models() -> None:
 
 def test_the_names_of_a_sample_are_those_of_the_contract() -> None:
     assert set(to_sample(finished())) == SAMPLE_NAMES
+
+
+def test_every_path_into_a_sample_is_known() -> None:
+    """One with everything: a tool that was called, a thought, calls that nobody answered."""
+    calling = Message(role=Role.ASSISTANT, content="", reasoning_content="hm", tool_calls=(CALL,))
+    tool = ToolSchema(name="add", description="Adds.", parameters={"type": "object"})
+    trace = finished()
+    trace = replace(trace, messages=(*trace.messages, calling), finish_reason="tool_calls", tools=(tool,))
+    for steps in _paths(to_sample(trace)):
+        assert path_problem(steps) is None, steps
+
+
+def _paths(value: JsonValue, steps: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    yield steps
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, entry in inside:
+        yield from _paths(entry, (*steps, step))
 
 
 NAMES = st.text("abZ09-_$ü日😀", min_size=1, max_size=5)

@@ -1,5 +1,6 @@
 """Graders on the wire: what is taken, what is refused and where, and what a run is told of it."""
 
+import json
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from rft.platform.api.errors import BadRequest
 from rft.platform.orders.grader_schemas import Grader
 from rft.platform.orders.grader_specification import (
     grader_targets,
+    refuse_unfillable_templates,
     refuse_without_judge,
     secrets_of_grader,
     to_grader_spec,
@@ -146,6 +148,28 @@ def test_a_judge_that_is_not_configured_is_said_at_once(written: dict[str, Any],
     assert (refused.value.param, refused.value.code) == (param, "judge_not_configured")
     configured = SETTINGS.model_copy(update={"judge_base_url": "http://127.0.0.1:1/v1"})
     refuse_without_judge(ADAPTER.validate_python(written), configured, param="grader")
+
+
+@pytest.mark.parametrize(
+    ("written", "param"),
+    [
+        (EXACT, "grader.input"),
+        (SCORE, "grader.input[1].content"),
+        ({"type": "multi", "graders": {"a": EXACT}, "calculate_output": "a"}, "grader.graders.a.input"),
+    ],
+    ids=["alone", "messages", "part"],
+)
+def test_a_template_that_no_sample_can_fill_is_refused_at_its_place(written: dict[str, Any], param: str) -> None:
+    refuse_unfillable_templates(ADAPTER.validate_python(written), param="grader")
+    text = json.dumps(written).replace("sample.output_text", "sample.output_tools[0].name")
+    grader = ADAPTER.validate_python(json.loads(text))
+
+    with pytest.raises(
+        BadRequest, match=r"`sample.output_tools\[0\]` has no 'name'; it has function, id, type"
+    ) as refused:
+        refuse_unfillable_templates(grader, param="grader")
+
+    assert (refused.value.param, refused.value.code) == (param, "invalid_value")
 
 
 def multi(**graders: dict[str, Any]) -> dict[str, Any]:
