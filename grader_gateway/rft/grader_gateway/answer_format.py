@@ -1,5 +1,6 @@
 """Answers that do not fit the job's `response_format`: graded by the contract's rule, whatever the grader would say."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -7,8 +8,8 @@ from rft.core.base import JsonObject
 from rft.core.errors import RftError
 from rft.core.failure import Failure
 from rft.core.finished_trace import FinishedTrace
-from rft.core.grade import SAMPLE_PARSE_ERROR, Grade
-from rft.core.graders import GraderSpec, RulerGrader
+from rft.core.grade import SAMPLE_PARSE_ERROR, Grade, PartOutcome
+from rft.core.graders import GraderSpec, MultiGrader, RulerGrader
 from rft.core.response_format import ResponseFormat
 from rft.core.schema_fit import SchemaFit
 from rft.grader_gateway.builtin.guarded import broke, invalid
@@ -16,6 +17,8 @@ from rft.grader_gateway.builtin.multi import Multi
 from rft.grader_gateway.contract import answer_of, read_json
 from rft.grader_gateway.gateway import HttpGraderGateway
 from rft.grader_gateway.grader import Grader, GroupGrader, close_grader
+
+_log = logging.getLogger(__name__)
 
 
 class AnswerFormat:
@@ -46,26 +49,50 @@ class AnswerFormat:
         return f"the answer does not fit the schema{f' at {misfit.place}' if misfit.place else ''}: {misfit.message}"
 
 
+class Misfits:
+    """Which answers of a job do not fit, and their grade. Raises ValueError as `AnswerFormat` does."""
+
+    def __init__(self, spec: GraderSpec, wanted: ResponseFormat) -> None:
+        self._spec, self._format = spec, AnswerFormat(wanted)
+
+    def problem(self, trace: FinishedTrace) -> str | None:
+        """Why its answer does not fit; None where it does."""
+        return self._format.problem(answer_of(trace))
+
+    def standing_grade(self, trace: FinishedTrace) -> Grade | None:
+        """The contract's grade of an answer that does not fit; None of one that does. Never raises."""
+        try:
+            problem = self.problem(trace)
+        except Exception:
+            _log.exception("whether an answer fits broke on our side")
+            return None
+        return None if problem is None else misfit_grade(self._spec, problem)
+
+
 class GradesWhatFits:
     """A grader that judges answers that fit.
 
-    The others get the contract's grade. Endpoints are called for them all the same, because they may free there what
+    The others get the contract's grade. Endpoints are told of them all the same, because they may free there what
     they hold for the rollout; what they say is recorded and changes nothing.
     """
 
     def __init__(self, grader: Grader, spec: GraderSpec, wanted: ResponseFormat) -> None:
-        self._grader, self._spec, self._format = grader, spec, AnswerFormat(wanted)
+        self._grader, self._spec, self._misfits = grader, spec, Misfits(spec, wanted)
 
     async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """The verdict. Never raises but for cancellation."""
         try:
-            problem = self._format.problem(answer_of(trace))
+            problem = self._misfits.problem(trace)
             trace = replace(trace, has_json=problem is None)
             if problem is not None:
                 return await self._grade_misfit(trace, problem, item, trace_id)
         except Exception as error:
             return broke(self._spec.name, trace_id, error)
         return await self._grader.grade(trace, item=item, trace_id=trace_id)
+
+    def standing_grade(self, trace: FinishedTrace) -> Grade | None:
+        """The grade of an answer that does not fit, whoever does not answer; else None. Never raises."""
+        return self._misfits.standing_grade(trace)
 
     async def aclose(self) -> None:
         """Free what the grader holds."""
@@ -77,7 +104,7 @@ class GradesWhatFits:
         skipped = misfit_grade(self._spec, problem)
         if not isinstance(self._grader, HttpGraderGateway):
             return skipped
-        said = await self._grader.grade(trace, item=item, trace_id=trace_id)
+        said = await self._grader.tell(trace, item=item, trace_id=trace_id)
         if isinstance(said, Failure):
             return skipped.model_copy(update={"error_details": f"{problem}\n{said.message}"})
         heard = {"scores": said.scores, "latency_s": said.latency_s, "attempts": said.attempts}
@@ -117,4 +144,7 @@ def as_graded(trace: FinishedTrace, wanted: ResponseFormat | None) -> FinishedTr
 def misfit_grade(spec: GraderSpec, problem: str) -> Grade:
     """The contract's grade of an answer that does not fit, which nobody judged."""
     grade = invalid(spec.name, spec.grade_of_invalid, SAMPLE_PARSE_ERROR, problem)
-    return grade.model_copy(update={"attempts": 0})
+    if not isinstance(spec, MultiGrader):
+        return grade.model_copy(update={"attempts": 0})
+    skipped = PartOutcome(model_errors=(SAMPLE_PARSE_ERROR,), error_details=problem)
+    return grade.model_copy(update={"attempts": 0, "scores": {}, "parts": dict.fromkeys(spec.graders, skipped)})

@@ -1,6 +1,8 @@
 """Grades over HTTP. A score is a finite number or the grade does not exist: nothing else ever becomes a reward."""
 
+import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,6 +27,8 @@ from rft.grader_gateway.contract import (
 _log = logging.getLogger(__name__)
 _OUTPUT_CHARS_WHEN_TOO_LARGE = (20_000, 2_000, 200)
 _CALL_ID = "grade"
+TOLD_WITHIN_S = 60.0
+"""For all attempts of a call whose score changes nothing: the rollout would wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,22 @@ class HttpGraderGateway:
     async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """The verdict on one finished rollout, or why there is none. Raises only on cancellation."""
         return await self._grade_or_blame(to_wire(trace, item=item, trace_id=trace_id), trace_id)
+
+    async def tell(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+        """`grade`, of an answer whose grade stands whatever is said, within `TOLD_WITHIN_S`: nobody waits longer."""
+        started_s = time.monotonic()
+        try:
+            async with asyncio.timeout(TOLD_WITHIN_S):
+                return await self.grade(trace, item=item, trace_id=trace_id)
+        except TimeoutError:
+            name = self._endpoint.name
+            return Failure(
+                stage=Stage.GRADER,
+                code=FailureCode.TIMEOUT,
+                message=f"grader {name!r} said nothing within {TOLD_WITHIN_S:g} s of an answer whose grade stands",
+                endpoint=name,
+                elapsed_s=time.monotonic() - started_s,
+            )
 
     async def _grade_or_blame(self, body: JsonObject, trace_id: str) -> Grade | Failure:
         try:

@@ -36,6 +36,15 @@ class HoldsProcesses(Protocol):
         ...
 
 
+@runtime_checkable
+class HasStandingGrades(Protocol):
+    """A grader that calls endpoints also for answers whose grade stands before the call."""
+
+    def standing_grade(self, trace: FinishedTrace) -> Grade | None:
+        """The grade of an answer that does not fit `response_format`; None of one that does. Never raises."""
+        ...
+
+
 async def close_grader(grader: Grader | GroupGrader) -> None:
     """Free what a grader holds, if it holds anything."""
     if isinstance(grader, HoldsProcesses):

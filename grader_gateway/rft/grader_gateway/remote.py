@@ -15,6 +15,7 @@ from rft.core.spec import RetryBudget, RunSecrets
 from rft.egress.failed_calls import FailedCalls
 from rft.egress.limits import BreakerChange
 from rft.gateway_service.connection import Listener, ServiceConnection
+from rft.grader_gateway.answer_format import Misfits
 from rft.grader_gateway.service_wire import (
     GRADES,
     RANKS,
@@ -34,8 +35,9 @@ class RemoteGraderGateway:
     It is a `Grader`, and for graders that rank groups a `GroupGrader`.
     """
 
-    def __init__(self, connection: ServiceConnection, name: str) -> None:
-        self._connection, self._name = connection, name
+    def __init__(self, connection: ServiceConnection, name: str, *, misfits: Misfits | None = None) -> None:
+        """`misfits`: None where any answer fits."""
+        self._connection, self._name, self._misfits = connection, name, misfits
 
     @classmethod
     def open(
@@ -53,7 +55,10 @@ class RemoteGraderGateway:
         failed_calls: FailedCalls | None = None,
         launch: int = 1,
     ) -> "RemoteGraderGateway":
-        """A job's grader at the service with this base URL; it is asked for the first time by the first grade."""
+        """A job's grader at the service with this base URL; it is asked for the first time by the first grade.
+
+        Raises ValueError for a `response_format` whose schema is none.
+        """
         needed = RunSecrets(
             grader_headers=secrets.grader_headers,
             part_headers=secrets.part_headers,
@@ -76,7 +81,8 @@ class RemoteGraderGateway:
             registration=registration,
             listener=Listener(on_attempt, on_change, failed_calls),
         )
-        return cls(connection, grader.name)
+        misfits = None if response_format is None else Misfits(grader, response_format)
+        return cls(connection, grader.name, misfits=misfits)
 
     @property
     def loads(self) -> Mapping[str, EndpointLoad]:
@@ -105,6 +111,10 @@ class RemoteGraderGateway:
         except Exception as error:
             return self._broken(error, trace_id)
         return reply.outcome if isinstance(reply, GradeReply) else reply
+
+    def standing_grade(self, trace: FinishedTrace) -> Grade | None:
+        """The grade of an answer that does not fit, whoever does not answer; else None. Never raises."""
+        return None if self._misfits is None else self._misfits.standing_grade(trace)
 
     async def rank(
         self, traces: Sequence[FinishedTrace], *, item: JsonObject, trace_ids: Sequence[str]

@@ -20,8 +20,9 @@ from rft.egress.endpoint_client import EndpointClient
 from rft.grader_gateway.answer_format import AnswerFormat, RanksWhatFits, as_graded
 from rft.grader_gateway.build import open_grader
 from rft.grader_gateway.contract import answer_of, to_sample
-from rft.grader_gateway.grader import close_grader
+from rft.grader_gateway.grader import HasStandingGrades, close_grader
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader
+from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
 from tests.shared.finished import CALL, finished
 
@@ -155,6 +156,41 @@ async def test_an_endpoint_that_fails_takes_no_misfit_out_of_training() -> None:
     assert isinstance(grade, Grade)
     assert (grade.reward, grade.is_invalid) == (0.0, True)
     assert "grader 'remote'" in (grade.error_details or "")
+
+
+async def test_an_endpoint_that_hangs_over_a_misfit_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rft.grader_gateway.gateway.TOLD_WITHIN_S", 0.1)
+    endpoint = ScriptedEndpoint(
+        grader=ScriptedGrader(0.75), faults=FaultSequence([Fault(FaultKind.HANG)], last_stays=True)
+    )
+    async with LoopbackEndpoint(endpoint) as server:
+        spec = EndpointGrader(name="remote", url=f"{server.base_url}/grade", timeout_s=5, invalid_grade=-1.0)
+        alone = await judged(spec, finished("no JSON"))
+        whole = await judged(MultiGrader(name="all", graders={"remote": spec}, calculate_output="remote"), finished(""))
+    assert isinstance(alone, Grade)
+    assert (alone.reward, alone.is_invalid) == (-1.0, True)
+    assert "grader 'remote' said nothing within 0.1 s" in (alone.error_details or "")
+    assert isinstance(whole, Grade)
+    assert (whole.reward, whole.is_invalid) == (0.0, True)
+    assert "within 0.1 s" in (whole.parts["remote"].failure_message or "")
+
+
+@pytest.mark.parametrize("name", ["remote", "both"])
+async def test_the_grade_of_a_misfit_stands_before_anybody_is_told_of_it(name: str) -> None:
+    remote = EndpointGrader(name="remote", url="http://127.0.0.1:9/grade", invalid_grade=-1.0)
+    both = MultiGrader(name="both", graders={"a": remote, "b": CHECK}, calculate_output="a", invalid_grade=-2.0)
+    spec = {"remote": remote, "both": both}[name]
+    async with EndpointClient.open() as client:
+        grader = open_grader(
+            spec, client=client, secrets=RunSecrets(), judge=None, job_id="j", response_format=OF_SCHEMA
+        )
+        assert isinstance(grader, HasStandingGrades)
+        assert grader.standing_grade(finished('{"f1": 1}')) is None
+        standing = grader.standing_grade(finished("no JSON"))
+    assert standing is not None
+    assert (standing.reward, standing.is_invalid) == (spec.grade_of_invalid, True)
+    assert standing.scores == ({"remote": -1.0} if spec is remote else {})
+    assert set(standing.parts) == (set() if spec is remote else {"a", "b"})
 
 
 class Ranks:

@@ -12,6 +12,7 @@ from rft.core.dataset import DatasetRow
 from rft.core.errors import SamplerError
 from rft.core.failure import Failure, FailureCode, Fault, Stage
 from rft.core.finished_trace import FinishedTrace
+from rft.core.grade import Grade
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.rollout import Rollout, RolloutKey, StopReason
 from rft.core.spec import Budgets
@@ -124,6 +125,33 @@ def test_deadline_while_the_grader_holds_the_rollout(row: DatasetRow, key: Rollo
     rollout, outcome = run(row, key, setup)
     assert (outcome.stage, outcome.code, outcome.endpoint) == (Stage.GRADER, FailureCode.DEADLINE_EXCEEDED, "grader")
     assert rollout.stop_reason is StopReason.COMPLETED
+
+
+async def hang_for_an_hour(trace: FinishedTrace, trace_id: str) -> float:
+    await asyncio.sleep(HOUR_S)
+    return 1.0
+
+
+class HangsOverMisfits(FunctionGrader):
+    """Its endpoint hangs also when it is told of an answer that does not fit."""
+
+    def standing_grade(self, trace: FinishedTrace) -> Grade | None:
+        is_misfit = trace.messages[-1].content != "fits"
+        return Grade(reward=-1.0, grader="grader", is_invalid=True, error_details="no JSON") if is_misfit else None
+
+
+def test_the_grade_of_a_misfit_stands_when_the_deadline_passes_over_its_grader(
+    row: DatasetRow, key: RolloutKey, make_setup: MakeSetup
+) -> None:
+    setup = make_setup(["done"], grader=HangsOverMisfits(hang_for_an_hour), budgets=Budgets(deadline_s=2))
+    rollout = run_in_virtual_time(run_rollout(row, key, setup))
+    assert isinstance(rollout.outcome, Grade)
+    assert (rollout.reward, rollout.outcome.is_invalid) == (-1.0, True)
+    assert rollout.outcome.error_details == (
+        "no JSON\nThe rollout's deadline of 2 s ran out while grader 'grader' held it."
+    )
+    _, outcome = run(row, key, replace(setup, sampler=make_setup(["fits"]).sampler))
+    assert outcome.code is FailureCode.DEADLINE_EXCEEDED
 
 
 def test_deadline_while_the_sampler_holds_the_rollout(

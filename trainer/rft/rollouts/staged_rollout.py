@@ -15,6 +15,7 @@ from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.messages import Message, Role, ToolCall, ToolResult
 from rft.core.rollout import StopReason
+from rft.grader_gateway.grader import HasStandingGrades
 from rft.rollouts.setup import SharedSetup
 from rft.rollouts.tool_calls import BrokenOff, ToolCalls
 
@@ -79,9 +80,11 @@ class StagedRollout(ABC, Generic[Setup]):
         """The verdict on the whole conversation; an empty answer is judged like any other."""
         if self.setup.grader is None:
             raise RftError("no grader judges single rollouts here")
-        finished = FinishedTrace.of(self.row, self.messages, self.stop_reason, model=self.setup.model_name)
         with self.held_by(Stage.GRADER):
-            return await self.setup.grader.grade(finished, item=self.row.item, trace_id=self.trace_id)
+            return await self.setup.grader.grade(self._finished(), item=self.row.item, trace_id=self.trace_id)
+
+    def _finished(self) -> FinishedTrace:
+        return FinishedTrace.of(self.row, self.messages, self.stop_reason, model=self.setup.model_name)
 
     async def outcome_of(self, work: Callable[[], Awaitable[Grade | Failure | None]]) -> Grade | Failure | None:
         """Every way the work can end within the deadline, each blamed once; None when the work itself says so."""
@@ -112,8 +115,11 @@ class StagedRollout(ABC, Generic[Setup]):
             self.spent_s[stage] += self.setup.clock() - self.held_since
         self.holder = Stage.PLATFORM
 
-    def out_of_time(self) -> Failure:
-        """The failure of a rollout whose deadline passed, blamed on the stage that it was in."""
+    def out_of_time(self) -> Grade | Failure:
+        """The failure of a rollout whose deadline passed, blamed on the stage that it was in.
+
+        The grade of an answer that does not fit its `response_format` stands, whoever was told of it and hung.
+        """
         deadline = f"The rollout's deadline of {self.setup.budgets.deadline_s:g} s ran out"
         match self.holder:
             case Stage.TOOL:
@@ -126,9 +132,17 @@ class StagedRollout(ABC, Generic[Setup]):
             case Stage.GRADER:
                 name = self.setup.grader_name
                 text = f"{deadline} while grader {name!r} held it."
-                return self.failure(FailureCode.DEADLINE_EXCEEDED, text, endpoint=name)
+                return self._standing_grade(text) or self.failure(FailureCode.DEADLINE_EXCEEDED, text, endpoint=name)
             case Stage.SAMPLER | Stage.PLATFORM:
                 return self.sampler_out_of_time(deadline)
+
+    def _standing_grade(self, why_late: str) -> Grade | None:
+        grader = self.setup.grader
+        grade = grader.standing_grade(self._finished()) if isinstance(grader, HasStandingGrades) else None
+        if grade is None:
+            return None
+        held_s = max(0.0, self.setup.clock() - self.held_since)
+        return grade.model_copy(update={"error_details": f"{grade.error_details}\n{why_late}", "latency_s": held_s})
 
     @abstractmethod
     def sampler_out_of_time(self, deadline: str) -> Failure:

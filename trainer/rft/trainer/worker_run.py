@@ -16,6 +16,7 @@ from rft.engines.vllm.engine import VllmEngine
 from rft.engines.vllm.named_versions import NamedVersions
 from rft.engines.vllm.options import EngineOptions, ServerAddress
 from rft.gateway_service.connection import Listener, ServiceConnection
+from rft.grader_gateway.answer_format import Misfits
 from rft.grader_gateway.remote import RemoteGraderGateway
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.hold import FailingEndpoint, Hold
@@ -57,7 +58,9 @@ async def open_worker_run(announced: str, *, gateway_token: str | None, vllm_api
         )
 
     tools = RemoteToolGateway(connection("tool gateway", tool_url), spec.tools)
-    grader = RemoteGraderGateway(connection("grader gateway", grader_url), spec.grader.name)
+    wanted = spec.response_format
+    misfits = None if wanted is None else Misfits(spec.grader, wanted)
+    grader = RemoteGraderGateway(connection("grader gateway", grader_url), spec.grader.name, misfits=misfits)
     engine = VllmEngine([ServerAddress(url) for url in spec.vllm.servers], versions, _engine_options(run, vllm_api_key))
     setup = RolloutSetup(
         sampler=engine,

@@ -38,9 +38,9 @@ class Multi:
         return outcome.model_copy(update={"parts": parts, "usage": spent})
 
     async def grade_misfit(self, trace: FinishedTrace, problem: str, *, item: JsonObject, trace_id: str) -> Grade:
-        """The grade of an answer that does not fit `response_format`: endpoints are called, and none is heeded."""
+        """The grade of an answer that does not fit `response_format`: endpoints are told, and none is heeded."""
         endpoints = {name: part for name, part in self._parts.items() if isinstance(part, HttpGraderGateway)}
-        called = await asyncio.gather(*(part.grade(trace, item=item, trace_id=trace_id) for part in endpoints.values()))
+        called = await asyncio.gather(*(part.tell(trace, item=item, trace_id=trace_id) for part in endpoints.values()))
         verdicts = dict(zip(endpoints, called, strict=True))
         skipped = PartOutcome(model_errors=(SAMPLE_PARSE_ERROR,), error_details=problem)
         parts = {name: _part(verdicts[name]) if name in verdicts else skipped for name in self._parts}
