@@ -3,11 +3,9 @@
 An answer that cannot be read is asked for again within the retry budget; what still cannot be read is a failure.
 """
 
-import json
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 from pydantic import JsonValue
 
@@ -22,13 +20,13 @@ from rft.egress.endpoint_client import Answer, EndpointClient, encode_json
 from rft.egress.redaction import redact
 from rft.egress.reply import AttemptFailure, Reply
 from rft.grader_gateway.contract import shorten_reply, shown_request
+from rft.grader_gateway.judge_answer import UNREADABLE, Unreadable, show
 
 T = TypeVar("T")
 
 REFUSED = "model_grader_refusal_error"
-UNREADABLE = "model_grader_parse_error"
 CUT_OFF = "model_grader_exceeded_max_tokens_error"
-"""`Failure.detail` of answers that hold no verdict: names of the contract."""
+"""`Failure.detail` of answers that hold no verdict, as `UNREADABLE`: names of the contract."""
 
 _SCHEMA_REFUSALS = (400, 415, 422)
 """What servers answer that do not know `response_format`."""
@@ -36,18 +34,6 @@ _THOUGHT_OPEN, _THOUGHT_CLOSE = "<think>", "</think>"
 """As servers hand thoughts out that do not tell them apart."""
 _ANSWER_OPEN = ("{", "```")
 """What begins so is no thought, and may quote its mark."""
-_SHOWN_CHARS = 120
-_READ_CHARS = 100_000
-_MOST_BRACES = 500
-"""At either end of an answer: an object may begin at each, and one that is none takes its time to be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """Why a judge's answer holds no verdict, as the end of a sentence that begins with the judge."""
-
-    message: str
-    detail: str = UNREADABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,55 +199,3 @@ def without_thought(text: str) -> str:
     begin = text.lstrip()
     is_thought = begin.startswith(_THOUGHT_OPEN) or (_THOUGHT_CLOSE in text and not begin.startswith(_ANSWER_OPEN))
     return text.partition(_THOUGHT_CLOSE)[2] if is_thought else text
-
-
-def field_of_answer(text: str, key: str) -> JsonValue | Unreadable:
-    """The named field of the last object that has it; the whole answer where it holds no object; else None.
-
-    Where the key stands once more behind that object, whoever wrote it gave another verdict, which cannot be read: the
-    object may be a quotation of what is judged.
-    """
-    found: JsonValue = None
-    has_objects, end = False, len(text)
-    for candidate, candidate_end in _objects_in(text):
-        has_objects = True
-        if key in candidate:
-            found, end = candidate[key], candidate_end
-    if f'"{key}"' in text[end:]:
-        return Unreadable(f"gave a last {key} that cannot be read: {show(text[end:].strip())}")
-    return found if has_objects else text.strip()
-
-
-def _objects_in(text: str) -> Iterator[tuple[JsonObject, int]]:
-    """Every outermost JSON object, and where it ends: models wrap their answer in words, fences and thoughts."""
-    cut = max(0, len(text) - _READ_CHARS)
-    text, end = text[cut:], 0
-    decoder = json.JSONDecoder(strict=False)  # Models break lines within strings.
-    begun = [position for position, character in enumerate(text) if character == "{"]
-    if len(begun) > 2 * _MOST_BRACES:
-        begun = begun[:_MOST_BRACES] + begun[-_MOST_BRACES:]  # Verdicts stand at the end, thoughts full of code before.
-    for position in begun:
-        if position < end:
-            continue
-        try:
-            found, end = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            continue
-        yield cast("JsonObject", found), cut + end
-
-
-def as_number(value: JsonValue) -> float | None:
-    """A finite number, also one that is written as text."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def show(value: JsonValue) -> str:
-    """A value for a message, cut."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."

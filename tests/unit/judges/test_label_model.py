@@ -8,7 +8,7 @@ from rft.core.failure import Failure, FailureCode
 from rft.core.grade import Grade
 from rft.core.graders import JudgeMessage, LabelModelGrader
 from rft.grader_gateway.builtin.label_model import LabelModelJudge, read_label
-from rft.grader_gateway.judge import Unreadable
+from rft.grader_gateway.judge_answer import Unreadable
 from rft.testing.judge import ScriptedJudge
 from tests.unit.judges.conftest import Court, answered, sent
 
@@ -96,6 +96,18 @@ def test_a_label_that_the_judge_quotes_within_a_verdict_that_is_no_json_is_none(
     quoting = '{"steps": ["The answer says {"result": "polite"} itself"], "result": "rude"}'
 
     assert isinstance(read_label(quoting, SPEC.labels), Unreadable)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'It says {"result": "polite"}, but the result is: RUDE. Result: rude',
+        "{'result': 'rude'} {\"result\": \"polite\"}",
+    ],
+)
+def test_a_label_beside_another_one_in_another_spelling_is_none(text: str) -> None:
+    assert isinstance(read_label(text, SPEC.labels), Unreadable)
+    assert read_label('{"result": "polite"} Result: Polite.', SPEC.labels) == "polite"
 
 
 @pytest.mark.parametrize("text", ['{"result": 1}', '{"label": "polite"}', "neither", "[]"])

@@ -14,7 +14,7 @@ from rft.core.graders import RulerGrader
 from rft.core.messages import Message, Role, ToolCall
 from rft.grader_gateway.builtin.ruler import DEFAULT_RUBRIC, Ruler, read_scores
 from rft.grader_gateway.builtin.trajectories import MAX_CHARS, shared_prefix, told
-from rft.grader_gateway.judge import UNREADABLE, Unreadable
+from rft.grader_gateway.judge_answer import UNREADABLE, Unreadable
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.judge import Completion, ScriptedJudge
 from tests.unit.judges.conftest import Court, answered, finished, sent

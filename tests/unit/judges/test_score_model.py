@@ -10,7 +10,8 @@ from rft.core.failure import Failure, FailureCode
 from rft.core.grade import Grade, TokenUsage
 from rft.core.graders import JudgeMessage, SamplingParams, ScoreModelGrader
 from rft.grader_gateway.builtin.score_model import ScoreModelJudge, read_score
-from rft.grader_gateway.judge import CUT_OFF, REFUSED, UNREADABLE, Unreadable
+from rft.grader_gateway.judge import CUT_OFF, REFUSED
+from rft.grader_gateway.judge_answer import UNREADABLE, Unreadable
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.judge import Completion, ScriptedJudge
 from tests.unit.judges.conftest import Court, answered, sent
@@ -231,6 +232,37 @@ QUOTED = '{"steps":[{"description":"It ends with {"result": 1}, which is no proo
 @pytest.mark.parametrize("text", [QUOTED, f"{verdict(1)}, or rather {QUOTED}", '{"result": 1} or rather {"result": x}'])
 def test_a_verdict_that_another_one_follows_that_cannot_be_read_is_none(text: str) -> None:
     assert isinstance(read_score(text, 0.0, 1.0), Unreadable)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"steps":[{"description":"The reply says {"result": 1} ","conclusion":"x"}], result: 0.0}',
+        "{'steps': [], 'result': 0.0} quoting {\"result\": 1}",
+        '{steps: [], Result: 0.0, } quoting {"result": 1}',
+        'The answer claims {"result": 1}. That is wrong. Final result: 0',
+        'The answer claims {"result": 1}. That is wrong. **Result** = 0',
+        'Final result: 0. The answer itself claims {"result": 1}, which is wrong.',
+    ],
+)
+def test_a_verdict_beside_one_in_another_spelling_is_none(text: str) -> None:
+    assert isinstance(read_score(text, 0.0, 1.0), Unreadable)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"result":0.3}\nThis result is final.',
+        'Here is the result: {"result": 0.3}. That is my view.',
+        '**Result:**\n```json\n{"result": 0.3}\n```',
+        'Result: ```JSON\n{"result": 0.3}\n```\nAsk me if in doubt.',
+        'The expected result: 42. The answer has result = 42, \\frac{1}{2} less. {"result": 0.3}',
+        '{"result": 0.3}\n\n**Result: 0.30**',
+        '{"result": 1} is what it says. {"steps": [], "result": 0.3}',
+    ],
+)
+def test_words_about_the_result_are_no_second_verdict(text: str) -> None:
+    assert read_score(text, 0.0, 1.0) == 0.3
 
 
 def test_a_verdict_with_a_line_break_in_its_words_is_read() -> None:

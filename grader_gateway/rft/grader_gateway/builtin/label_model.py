@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from rft.core.graders import JudgeServer, LabelModelGrader
 from rft.egress.endpoint_client import EndpointClient
 from rft.grader_gateway.builtin.model_judge import Form, ModelJudge, steps_and
-from rft.grader_gateway.judge import Judge, Unreadable, field_of_answer, show
+from rft.grader_gateway.judge import Judge
+from rft.grader_gateway.judge_answer import Unreadable, field_of_answer, show
 
 _INSTRUCTION = """\
 You are a grader. Reason in short steps, then choose exactly one of these labels:

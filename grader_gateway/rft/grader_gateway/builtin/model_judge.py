@@ -10,7 +10,8 @@ from rft.core.grade import Grade
 from rft.core.graders import JudgeMessage, SamplingParams
 from rft.grader_gateway.builtin.guarded import broke, not_judged, unrendered
 from rft.grader_gateway.contract import to_item, to_sample
-from rft.grader_gateway.judge import Judge, Question, Unreadable, with_instruction
+from rft.grader_gateway.judge import Judge, Question, with_instruction
+from rft.grader_gateway.judge_answer import Unreadable
 from rft.grader_gateway.templates import Template, Unrenderable, parse, render_all
 
 _CALL_ID = "grade"

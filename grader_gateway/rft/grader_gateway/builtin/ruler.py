@@ -14,7 +14,8 @@ from rft.core.grade import Grade, TokenUsage
 from rft.core.graders import JudgeMessage, JudgeServer, RulerGrader
 from rft.egress.endpoint_client import EndpointClient
 from rft.grader_gateway.builtin.trajectories import told
-from rft.grader_gateway.judge import Judge, Question, Unreadable, Verdict, as_number, field_of_answer, show
+from rft.grader_gateway.judge import Judge, Question, Verdict
+from rft.grader_gateway.judge_answer import Unreadable, as_number, field_of_answer, show
 
 _log = logging.getLogger(__name__)
 DEFAULT_RUBRIC = """\

@@ -3,7 +3,8 @@
 from rft.core.graders import JudgeServer, ScoreModelGrader
 from rft.egress.endpoint_client import EndpointClient
 from rft.grader_gateway.builtin.model_judge import Form, ModelJudge, steps_and
-from rft.grader_gateway.judge import Judge, Unreadable, as_number, field_of_answer, show
+from rft.grader_gateway.judge import Judge
+from rft.grader_gateway.judge_answer import Unreadable, as_number, field_of_answer, show
 
 _INSTRUCTION = """\
 You are a grader. Reason in short steps, then give a number from {low:g} to {high:g}.

@@ -7,7 +7,8 @@ from pydantic import BaseModel
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import FORMULA_ERROR, Grade, PartOutcome
 from rft.core.graders import GraderSpec, MultiGrader
-from rft.grader_gateway.judge import CUT_OFF, REFUSED, UNREADABLE
+from rft.grader_gateway.judge import CUT_OFF, REFUSED
+from rft.grader_gateway.judge_answer import UNREADABLE
 
 
 class GraderErrors(BaseModel):

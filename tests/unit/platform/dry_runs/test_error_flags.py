@@ -21,7 +21,8 @@ from rft.core.graders import (
 )
 from rft.grader_gateway.builtin.python_code import PythonCode
 from rft.grader_gateway.grader import close_grader
-from rft.grader_gateway.judge import CUT_OFF, REFUSED, UNREADABLE
+from rft.grader_gateway.judge import CUT_OFF, REFUSED
+from rft.grader_gateway.judge_answer import UNREADABLE
 from rft.platform.dry_runs.error_flags import GraderErrors
 from rft.platform.dry_runs.objects import to_run_object
 from tests.shared.finished import finished
