@@ -90,6 +90,19 @@ def shorten_outputs(body: JsonObject, *, max_chars: int) -> JsonObject:
     return {**body, "sample": {**sample, "trace": {**trace, "messages": messages, "is_shortened": True}}}
 
 
+def without_prompt(body: JsonObject, *, max_chars: int) -> JsonObject:
+    """The same body without the row's messages in the trace, which are in the `item`, too, and with the choices'
+    thoughts cut, for large rows. `prompt_messages` is 0 then: what the model said begins where it says, as ever."""
+    sample = cast("JsonObject", body["sample"])
+    trace = cast("JsonObject", sample["trace"])
+    produced = cast("list[JsonValue]", trace["messages"])[cast("int", trace["prompt_messages"]) :]
+    told: JsonObject = {**trace, "prompt_messages": 0, "messages": produced, "is_shortened": True}
+    choices = sample["choices"]
+    if isinstance(choices, list):
+        choices = [_shorten_choice(choice, max_chars) for choice in choices]
+    return {**body, "sample": {**sample, "choices": choices, "trace": told}}
+
+
 def without_messages(body: JsonObject) -> JsonObject:
     """The same body with the conversation only counted: it is kept in the rollout's record already."""
     sample = cast("JsonObject", body["sample"])
@@ -98,8 +111,15 @@ def without_messages(body: JsonObject) -> JsonObject:
     return {**body, "sample": {**sample, "trace": {**trace, "messages": f"[{count:,} messages, see the record]"}}}
 
 
+def _shorten_choice(choice: JsonValue, max_chars: int) -> JsonValue:
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        return choice
+    return {**choice, "message": _shorten(message, max_chars)}
+
+
 def _shorten(message: JsonObject, max_chars: int) -> JsonValue:
-    name = "content" if message["role"] == Role.TOOL else "reasoning_content"
+    name = "content" if message.get("role") == Role.TOOL else "reasoning_content"
     text = message.get(name)
     if not isinstance(text, str) or len(text) <= max_chars:
         return message

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rft.core.base import JsonObject
@@ -22,6 +22,7 @@ from rft.grader_gateway.contract import (
     shown_request,
     to_wire,
     without_messages,
+    without_prompt,
 )
 
 _log = logging.getLogger(__name__)
@@ -121,13 +122,12 @@ class HttpGraderGateway:
         )
 
     def _fitting(self, body: JsonObject) -> tuple[JsonObject, bytes]:
-        """The body within the size cap, and encoded; tool outputs are cut where that is what it takes."""
+        """The body within the size cap, and encoded; as little is cut as it takes. The smallest where none fits."""
         fitting, encoded = body, encode_json(body)
-        for max_chars in _OUTPUT_CHARS_WHEN_TOO_LARGE:
+        for shorter in _shorter(body):
             if len(encoded) <= self._client.http.caps.request_bytes:
                 break
-            fitting = shorten_outputs(body, max_chars=max_chars)
-            encoded = encode_json(fitting)
+            fitting, encoded = shorter, encode_json(shorter)
         return fitting, encoded
 
     def _read(self, reply: Reply) -> _Scored | AttemptFailure:
@@ -137,3 +137,12 @@ class HttpGraderGateway:
             return failure
         score = read_score(reply)
         return score if isinstance(score, AttemptFailure) else _Scored(score, shown_reply(reply))
+
+
+def _shorter(body: JsonObject) -> Iterator[JsonObject]:
+    """Tool outputs and thoughts first; last what the row holds, too."""
+    shortened = body
+    for max_chars in _OUTPUT_CHARS_WHEN_TOO_LARGE:
+        shortened = shorten_outputs(body, max_chars=max_chars)
+        yield shortened
+    yield without_prompt(shortened, max_chars=_OUTPUT_CHARS_WHEN_TOO_LARGE[-1])

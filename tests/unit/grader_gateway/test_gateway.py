@@ -30,7 +30,7 @@ from rft.egress.reply import AttemptFailure, Reply, SizeCaps
 from rft.gateway_service.settings import ServiceSettings
 from rft.gateway_service.shared_egress import SharedEgress
 from rft.grader_gateway.app import create_app
-from rft.grader_gateway.contract import read_score, shorten_outputs, to_item, to_sample, to_wire
+from rft.grader_gateway.contract import read_score, shorten_outputs, to_item, to_sample, to_wire, without_prompt
 from rft.grader_gateway.gateway import HttpGraderGateway
 from rft.grader_gateway.grader import Grader
 from rft.grader_gateway.remote import RemoteGraderGateway
@@ -258,6 +258,30 @@ async def test_a_trace_beyond_the_cap_is_sent_with_its_tool_outputs_cut(set_scen
     too_large = await scene.grade(finished(answer="z" * 50_000))
     assert isinstance(too_large, Failure)
     assert too_large.code is FailureCode.OVERSIZE_REQUEST
+
+
+async def test_a_row_that_fits_once_and_not_twice_is_sent_once(set_scene: SetScene) -> None:
+    scene = await set_scene(caps=SizeCaps(request_bytes=100_000))
+    prompt = "x" * 60_000
+    item: JsonObject = {"messages": [{"role": "user", "content": prompt}], "answer": "4"}
+    asked, *said, last = finished(tool_output="y" * 1_000).messages
+    thinking = last.model_copy(update={"reasoning_content": "hm " * 20_000})
+    trace = replace(finished(), messages=(asked.model_copy(update={"content": prompt}), *said, thinking))
+    grade = await scene.gateway.grade(trace, item=item, trace_id="trace_abc")
+    assert isinstance(grade, Grade)
+    body = json.loads(scene.endpoint.calls[0].body)
+    assert body["item"]["messages"][0]["content"] == prompt
+    sent = body["sample"]["trace"]
+    assert (sent["is_shortened"], sent["prompt_messages"]) == (True, 0), "what the model said still begins there"
+    assert [message["role"] for message in sent["messages"]] == ["assistant", "tool", "assistant"]
+    message = body["sample"]["choices"][0]["message"]
+    assert (message["content"], message["reasoning_content"][-24:]) == ("4", "[cut: 60,000 characters]")
+
+
+@pytest.mark.parametrize("choices", [[], "none", [{"message": "text"}], [{"message": {"reasoning_content": 1}}]])
+def test_choices_from_elsewhere_are_left_as_they_are(choices: JsonValue) -> None:
+    body = to_wire(replace(finished(), given={"choices": choices}), item={}, trace_id="t")
+    assert cast("JsonObject", without_prompt(body, max_chars=2)["sample"])["choices"] == choices
 
 
 async def test_the_sample_has_the_shape_of_the_contract() -> None:
