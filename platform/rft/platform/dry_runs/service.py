@@ -62,14 +62,15 @@ _DRY_RUN = "dry-run"
 
 async def run_grader(services: Services, wanted: GraderRun, *, key_id: str) -> GraderRunObject:
     """The grade, or every reason why there is none. Raises BadRequest where no judge is configured."""
-    grader = with_name(await _resolved(services, wanted.grader), _invented_name())
+    resolved = await _resolved(services, wanted.grader)
+    grader = with_name(resolved, _invented_name())
     refuse_without_judge(grader, services.settings, param=_PARAM)
     refuse_unfillable_templates(grader, param=_PARAM)
     await refuse_bad_sources(grader, param=_PARAM, share=SlotShare(key_id, most=1))
     spec = to_grader_spec(grader, services.settings)
     item = wanted.item or {}
     trace = trace_of(wanted.model_sample, item)
-    scope = None if wanted.trace_id is None else _scope_of(wanted.model_sample, item)
+    scope = None if wanted.trace_id is None else _scope_of(wanted, to_grader_spec(resolved, services.settings))
     async with open_client(services, secrets_of_grader(grader), idempotency_scope=scope) as (client, secrets):
         started_s = time.monotonic()
         outcome = await grade_once(
@@ -86,9 +87,11 @@ async def run_grader(services: Services, wanted: GraderRun, *, key_id: str) -> G
         return to_run_object(spec, outcome, execution_s=time.monotonic() - started_s)
 
 
-def _scope_of(answer: str, item: JsonObject) -> str:
-    """Whoever names the conversation may ask about several answers of it: each is a call of its own."""
-    return hashlib.sha256(encode_json({"model_sample": answer, "item": item})).hexdigest()[:16]
+def _scope_of(wanted: GraderRun, spec: GraderSpec) -> str:
+    """Whoever names the conversation may ask about several answers of it, and in several ways: each is a call of its
+    own. `spec`: without an invented name, and without secrets, as ever."""
+    asked = wanted.model_dump(mode="json", include={"model_sample", "item", "response_format"})
+    return hashlib.sha256(encode_json({**asked, "grader": spec.model_dump(mode="json")})).hexdigest()[:16]
 
 
 async def validate_grader(services: Services, wanted: GraderValidate, *, key_id: str) -> GraderValidated:

@@ -110,6 +110,21 @@ async def test_several_answers_of_one_trace_id_are_several_calls_and_one_answer_
     assert all(key.startswith("trace_mine/grade") for key in (first, second, other_item))
 
 
+async def test_an_edited_prompt_or_format_is_another_call_of_the_same_trace_id(
+    client: AsyncOpenAI, judge: ScriptedJudge
+) -> None:
+    edited = {**SCORE, "input": [{"role": "user", "content": "{{ sample.output_text }}, strictly"}]}
+    mine: dict[str, Any] = {"trace_id": "trace_mine"}
+    for grader in (SCORE, edited, SCORE):
+        await run(client, grader, extra_body=mine)
+    schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "integer"}}}
+    await run(client, SCORE, extra_body={**mine, "response_format": schema})
+
+    first, other, again, formatted = [call.headers["idempotency-key"] for call in judge.calls]
+    assert first == again
+    assert len({first, other, formatted}) == 3
+
+
 async def test_the_endpoint_is_told_the_trace_id_and_the_answer_as_json(
     client: AsyncOpenAI, customer: LoopbackEndpoint
 ) -> None:
