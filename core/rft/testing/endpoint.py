@@ -6,7 +6,7 @@ For a real socket, and for faults that break the connection itself, see `rft.tes
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
 from pydantic import JsonValue
@@ -151,7 +151,9 @@ class ScriptedEndpoint:
         query = scope.get("query_string", b"").decode("latin-1")
         call = self.begin(scope["path"], headers, body, method=scope["method"], query=query)
         try:
-            await self._send(await self.answer(call), send)
+            answer = await self.answer(call)
+            sending = self._send(answer, send)
+            await (_unless_gone(receive, sending) if isinstance(answer, Fault) else sending)
         finally:
             self.end(call)
 
@@ -171,3 +173,21 @@ class ScriptedEndpoint:
             await send({"type": "http.response.body", "body": b" ", "more_body": True})
             await asyncio.sleep(DRIP_S)
         await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _unless_gone(receive: _Receive, sending: Coroutine[Any, Any, None]) -> None:
+    """Sends a fault, which may have no end, until the caller hangs up: servers let one send into the void."""
+    sent, gone = asyncio.create_task(sending), asyncio.create_task(_disconnect(receive))
+    try:
+        await asyncio.wait((sent, gone), return_when=asyncio.FIRST_COMPLETED)
+        if sent.done():
+            sent.result()
+    finally:
+        sent.cancel()
+        gone.cancel()
+        await asyncio.gather(sent, gone, return_exceptions=True)
+
+
+async def _disconnect(receive: _Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
