@@ -230,10 +230,11 @@ def memory(size: Size, threads: int) -> JsonObject:
 def speed(size: Size, threads: int) -> JsonObject:
     """Old and new in turns over the same rows of mixed lengths; the best of each counts."""
     lengths = mixed_lengths(size.mixed_rows, size.tokens)
-    new, old = (
-        [_apart(size.shape, lengths, threads=threads, is_control=is_control) for _ in range(size.repeats)]
-        for is_control in (False, True)
-    )
+    new: list[Measured] = []
+    old: list[Measured] = []
+    for _ in range(size.repeats):
+        new.append(_apart(size.shape, lengths, threads=threads, is_control=False))
+        old.append(_apart(size.shape, lengths, threads=threads, is_control=True))
     best_new, best_old = (min(found, key=lambda one: one.cpu_s) for found in (new, old))
     ratio = best_old.cpu_s / best_new.cpu_s
     return {
