@@ -27,6 +27,8 @@ _OVERLOAD_CODES = frozenset(
     {FailureCode.RATE_LIMITED, FailureCode.TIMEOUT, FailureCode.CONNECT_ERROR, FailureCode.CONNECTION_RESET}
 )
 _OVERLOAD_STATUSES = frozenset({502, 503, 504})
+_AS_LIGHT = 1.25
+"""Times the limit of a light measurement. What a heavier load shows may be queues: it is not mixed in."""
 
 
 def is_overload(failure: AttemptFailure) -> bool:
@@ -109,6 +111,8 @@ class AdaptiveWindow:
     _limit: float = field(init=False)
     _phase: _Phase = _Phase.RAMP
     _skip: int = 0
+    _round_size: int | None = None
+    """Calls of this round, by the limit that it began with: in a ramp the limit grows with every one of them."""
     _good: int = 0
     _refused: int = 0
     _is_full: bool = False
@@ -160,18 +164,20 @@ class AdaptiveWindow:
         if failure is None:
             self._good += 1
             self._now.add(latency_s)
-            if self._phase is _Phase.RAMP and in_flight >= 0.8 * self.limit:
+            if self._phase is _Phase.RAMP and in_flight >= 0.8 * self.limit and not self._is_slow():
                 self._limit = min(self._limit + 1.0, self.settings.largest)
                 self.reason = LimitReason.GROWING
         elif is_overload(failure):
             self._refused += 1
-        if self._good + self._refused >= max(self.settings.smallest_round, self.limit):
+        if self._round_size is None:
+            self._round_size = max(self.settings.smallest_round, self.limit)
+        if self._good + self._refused >= self._round_size:
             self._close_round()
 
     def _close_round(self) -> None:
         self._rounds += 1
         has_shrunk = self._review_refusals()
-        self._good = self._refused = 0
+        self._begin_round()
         if has_shrunk or not self._now.count:
             return
         match self._phase:
@@ -184,10 +190,9 @@ class AdaptiveWindow:
         self._is_full = False
 
     def _close_ramp(self) -> None:
-        mean_s = self._now.mean_s
         if self._first_s is None:
-            self._first_s = mean_s
-        if mean_s > self.settings.suspicious * (self.light_latency_s or self._first_s):
+            self._first_s = self._now.mean_s
+        if self._is_slow():
             self._go_light()
         elif self._limit >= self.settings.largest or not self._is_full:
             self.reason = self.reason if self._is_full else LimitReason.ENOUGH
@@ -195,11 +200,16 @@ class AdaptiveWindow:
         else:
             self._now = _Latency()
 
+    def _is_slow(self) -> bool:
+        """Whether calls of this round take suspiciously longer than under light load, as far as that is known."""
+        light_s = self.light_latency_s or self._first_s
+        return light_s is not None and self._now.mean_s > self.settings.suspicious * light_s
+
     def _close_light(self) -> None:
         is_lighter = self._limit < 0.8 * self._light_limit
         if self._light is None or is_lighter:
             self._light, self._light_limit = self._now, self._limit
-        else:
+        elif self._limit <= _AS_LIGHT * self._light_limit:
             self._light.fade(0.5)
             total = self._light.count + self._now.count
             self._light.mean_s += (self._now.mean_s - self._light.mean_s) * self._now.count / total
@@ -258,7 +268,11 @@ class AdaptiveWindow:
         self._phase = phase
         self._limit = max(float(self.settings.smallest), min(limit, float(self.settings.largest)))
         self._now = _Latency()
+        self._begin_round()
+
+    def _begin_round(self) -> None:
         self._good = self._refused = 0
+        self._round_size = None
 
     def _review_refusals(self) -> bool:
         """Whether the round's refusals changed the limit."""

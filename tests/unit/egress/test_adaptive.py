@@ -74,6 +74,40 @@ def test_a_tiny_endpoint_is_found_as_well(capacity: int) -> None:
     assert seen.goodput >= 0.7 * capacity / 0.2
 
 
+def queueing(capacity: int, service_s: float) -> Endpoint:
+    """Works on so many calls at once, and lets all others wait."""
+
+    def endpoint(inside: int, noise: random.Random) -> tuple[float, AttemptFailure | None]:
+        return service_s * max(1.0, inside / capacity) * noise.uniform(0.7, 1.3), None
+
+    return endpoint
+
+
+def last_of_steps(endpoint: Endpoint, *, callers: int) -> Seen:
+    """The sixth burst, with a pause before each, in which the trainer updates."""
+    window = AdaptiveWindow()
+    for step in range(6):
+        window.on_start(5.0 if step else 0.0)
+        seen = simulate(window, endpoint, callers=callers, seconds=50.0, start_s=60.0 * step, seed=step)
+    return seen
+
+
+@pytest.mark.parametrize(("capacity", "service_s"), [(8, 0.5), (20, 1.0), (50, 1.0)])
+def test_steps_with_pauses_do_not_give_all_callers_to_an_endpoint_that_lets_them_wait(
+    capacity: int, service_s: float
+) -> None:
+    seen = last_of_steps(queueing(capacity, service_s), callers=512)
+    assert seen.most_in_flight <= 4 * capacity
+    assert seen.goodput >= 0.9 * capacity / service_s
+
+
+@pytest.mark.parametrize("is_wild", [False, True])
+def test_steps_with_pauses_give_all_callers_to_an_endpoint_that_bears_them(*, is_wild: bool) -> None:
+    seen = last_of_steps(endless(0.2, is_wild=is_wild), callers=500)
+    assert seen.most_in_flight >= 490
+    assert seen.goodput >= 0.85 * 500 / 0.201
+
+
 @pytest.mark.parametrize("is_wild", [False, True])
 def test_an_endpoint_that_bears_everything_gets_everything(*, is_wild: bool) -> None:
     seen = after_ramp_up(endless(0.1, is_wild=is_wild), callers=500, seed=1)
@@ -113,6 +147,14 @@ def test_the_ramp_doubles_per_round() -> None:
         for _ in range(window.limit):
             window.on_end(None, latency_s=0.1, in_flight=window.limit, now_s=0.0)
         assert window.limit == expected
+
+
+def test_a_ramp_ends_where_calls_begin_to_wait() -> None:
+    window, highest = AdaptiveWindow(), 0
+    for _ in range(1000):
+        window.on_end(None, latency_s=0.1 * max(1.0, window.limit / 40), in_flight=window.limit, now_s=0.0)
+        highest = max(highest, window.limit)
+    assert highest <= 100
 
 
 def test_unused_places_are_no_reason_to_grow() -> None:
