@@ -259,6 +259,23 @@ async def test_ends_do_not_wait_behind_beginnings_that_wait_for_them(path: str) 
         assert endpoint.most_posts[path] <= 8
 
 
+async def test_beginnings_stay_within_the_cap_of_a_tool_that_nobody_has_called_yet_at_their_address() -> None:
+    endpoint = HostEndpoint()
+    endpoint.takes_s = 0.01
+    async with LoopbackEndpoint(endpoint) as server, EndpointClient.open() as client:
+        url = f"{server.base_url}/shell"
+        tools = [
+            ToolServer(name="shell", server_url=url, callback_url=url, max_concurrency=2, rate_limit=500.0),
+            ToolServer(name="files", server_url=f"{url}?files", max_concurrency=1),
+        ]
+        callbacks = RolloutCallbacks(client, tools, job_id="ftjob-1")
+        async with asyncio.TaskGroup() as group:
+            for number in range(8):
+                group.create_task(callbacks.started(trace_id=f"trace_{number}", item=ITEM))
+        assert (len(endpoint.calls), endpoint.max_in_flight) == (8, 1)
+        await callbacks.aclose()
+
+
 async def test_ends_stay_within_the_cap_of_a_tool_that_is_called_at_their_address() -> None:
     endpoint = HostEndpoint()
     endpoint.takes_s = 0.01

@@ -141,6 +141,8 @@ def _hosts(tools: Sequence[ToolServer], headers: Mapping[str, Mapping[str, str]]
 def _host(
     url: str, named: Sequence[ToolServer], tools: Sequence[ToolServer], headers: Mapping[str, Mapping[str, str]]
 ) -> _Host:
+    # A cap of the owner's on calls at this address means all of them, from the first on.
+    called_there = [tool for tool in tools if endpoint_key(tool.server_url) == endpoint_key(url)]
     endpoint = Endpoint(
         name=named[0].name,
         stage=Stage.TOOL,
@@ -148,13 +150,10 @@ def _host(
         headers=headers.get(named[0].name, {}),
         timeout_s=named[0].timeout_s,
         is_safe_to_repeat=all(tool.retry == "safe" for tool in named),
+        max_concurrency=min((tool.max_concurrency for tool in called_there if tool.max_concurrency), default=None),
+        rate_limit=min((tool.rate_limit for tool in called_there if tool.rate_limit), default=None),
     )
-    # Beginnings may hang there until an end frees what they need: ends must not wait behind them. But a cap of the
-    # owner's on calls at this address means all of them.
-    is_capped = any(
-        endpoint_key(tool.server_url) == endpoint_key(url)
-        and (tool.max_concurrency is not None or tool.rate_limit is not None)
-        for tool in tools
-    )
+    # Beginnings may hang there until an end frees what they need: ends must not wait behind them, unless they count.
+    is_capped = endpoint.max_concurrency is not None or endpoint.rate_limit is not None
     ends = endpoint if is_capped else replace(endpoint, lane="ends")
     return _Host(endpoint, ends, tuple(tool.name for tool in named))
