@@ -1,5 +1,6 @@
 """Lines out of chunks, whatever the chunks are: no line, however long, is ever whole in memory."""
 
+import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ class LineSplitter:
     max_bytes: int = MAX_ROW_BYTES
     _parts: list[bytes] = field(default_factory=list[bytes])
     _held: int = 0
+    _is_first: bool = True
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """The lines that end in this chunk."""
@@ -39,4 +41,7 @@ class LineSplitter:
         line = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self._held = 0
+        if self._is_first:
+            line = line.removeprefix(codecs.BOM_UTF8)  # Some editors begin a file with one, be its first line empty.
+        self._is_first = False
         return line

@@ -183,6 +183,13 @@ async def test_events_of_some_codes_are_found_however_many_others_there_are(
     assert raised.value.param == "code"
 
 
+async def test_scripts_that_ask_for_a_thousand_of_a_list_get_them(client: AsyncOpenAI, order: dict[str, Any]) -> None:
+    job = await client.fine_tuning.jobs.create(**order)
+    assert [found.id for found in (await client.fine_tuning.jobs.list(limit=1000)).data] == [job.id]
+    assert (await client.fine_tuning.jobs.list_events(job.id, limit=1000)).data
+    assert (await client.fine_tuning.jobs.checkpoints.list(job.id, limit=1000)).data == []
+
+
 async def test_a_test_file_is_named_in_a_field_or_in_the_metadata_and_stays_while_it_is_needed(
     client: AsyncOpenAI, order: dict[str, Any]
 ) -> None:

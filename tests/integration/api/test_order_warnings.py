@@ -171,3 +171,16 @@ async def test_metadata_that_names_no_test_file_of_ours_is_the_customers_own(
         ((message, data),) = await warnings_of(client, order, "test_file_ignored")
         assert data == {"code": "test_file_ignored", "fields": ["metadata.test_file"]}
         assert message.startswith(f"'{named}', the test_file of the metadata, is no file of purpose 'fine-tune' here")
+
+
+async def test_metadata_that_names_a_file_which_a_job_would_fail_for_is_the_customers_own(
+    client: AsyncOpenAI, order: dict[str, Any]
+) -> None:
+    row = b'{"messages": [{"role": "user", "content": "How much?"}]}\n'
+    stranger = row.replace(b"}]}", b'}], "tools": [{"type": "function", "function": {"name": "stranger"}}]}')
+    for content in (row * 1001, row + b"{oops\n", b"\n", stranger):
+        file = await client.files.create(file=("holdout.jsonl", content), purpose="fine-tune")
+        order["metadata"] = {"test_file": file.id}
+        job: Any = await client.fine_tuning.jobs.create(**order)
+        assert (job.metadata, job.test_file) == (order["metadata"], None)
+        assert len(await warnings_of(client, order, "test_file_ignored")) == 1

@@ -4,6 +4,7 @@ import io
 import json
 import socket
 import threading
+import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from rft.platform.cli.address import Address
 from rft.platform.cli.client import Client, ConnectionLost, NotFound, PlatformProblem, Sent
+from rft.platform.cli.job_commands import create_job
 from rft.platform.cli.session import Session, console
 from rft.platform.cli.transfer import wait_for_end
 
@@ -27,6 +29,8 @@ class Canned(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.reply: tuple[int, dict[str, str], bytes] = (200, {}, b"")
+        self.takes_s = 0.0
+        """Before it answers a POST."""
         self.troubles = 0
         """So many requests are answered with 503 first."""
         self.asked: list[tuple[str, dict[str, str]]] = []
@@ -60,6 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
         """The reply, once all that was announced has come."""
         length = int(self.headers.get("Content-Length", 0))
         if len(self.rfile.read(length)) == length:
+            time.sleep(self._canned.takes_s)
             self.do_GET()
 
     def log_message(self, format: str, *args: object) -> None:
@@ -216,6 +221,18 @@ def test_a_platform_that_falls_silent_is_told_as_that() -> None:
         address = Address(f"http://127.0.0.1:{silent.getsockname()[1]}/v1", "key")
         with Client(address, timeout_s=0.2) as client, pytest.raises(ConnectionLost, match="did not answer in time"):
             client.get("/files")
+
+
+def test_an_order_waits_for_as_long_as_the_platform_looks_at_its_model(tmp_path: Path) -> None:
+    """The platform gives a look at the model a minute, and answers after it."""
+    order = tmp_path / "order.json"
+    order.write_text("{}")
+    with running() as server, Client(server.address, timeout_s=0.2) as client:
+        server.takes_s = 0.6
+        server.reply = (200, {"Content-Type": "application/json"}, b'{"id": "ftjob-1", "data": [], "has_more": false}')
+        here = Session(client, as_json=True, out=console(), err=console(stderr=True))
+        create_job(here, order)
+    assert next(path for path, _ in server.asked) == "/v1/fine_tuning/jobs"
 
 
 def test_a_proxy_of_an_unknown_kind_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

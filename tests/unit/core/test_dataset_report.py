@@ -82,6 +82,14 @@ def test_hostile_files_cost_no_more_than_their_first_problems() -> None:
         assert fed <= 2, line
 
 
+def test_a_byte_order_mark_before_an_empty_line_does_no_harm() -> None:
+    content = b"\xef\xbb\xbf\r\n" + jsonl(row("a"), row("b"))
+    for size in (1, 2, 4, len(content)):
+        report = check_dataset(content[start : start + size] for start in range(0, len(content), size))
+        assert (report.rows, report.problems) == (2, 0)
+    assert check_dataset([jsonl(row()), b"\xef\xbb\xbf", jsonl(row())]).problems == 1
+
+
 def test_an_empty_file_holds_no_rows() -> None:
     report = check_dataset([b"\n  \n"])
     assert (report.summary(), report.is_usable) == ("no rows", False)

@@ -85,7 +85,7 @@ def queueing(capacity: int, service_s: float) -> Endpoint:
 
 def last_of_steps(endpoint: Endpoint, *, callers: int) -> Seen:
     """The sixth burst, with a pause before each, in which the trainer updates."""
-    window = AdaptiveWindow()
+    window, seen = AdaptiveWindow(), Seen()
     for step in range(6):
         window.on_start(5.0 if step else 0.0)
         seen = simulate(window, endpoint, callers=callers, seconds=50.0, start_s=60.0 * step, seed=step)

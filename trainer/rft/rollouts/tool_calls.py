@@ -54,6 +54,8 @@ class ToolCalls:
 
     async def _run_all(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         self._unanswered = {call.call_id: call.name for call in calls if call.name}
+        if self.row.item.get("parallel_tool_calls") is False:
+            return [await self._run_one(call) for call in calls]
         try:
             return await gather_or_cancel(self._run_one(call) for call in calls)
         except ExceptionGroup as errors:

@@ -21,7 +21,7 @@ async def list_job_checkpoints(
     settings: AppSettings,
     fine_tuning_job_id: str,
     after: After = None,
-    limit: Annotated[int, Query(ge=1, le=100)] = 10,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 10,
 ) -> Response:
     """Checkpoints that are still on disk, newest first. Answers `If-None-Match`."""
     page = await service.list_checkpoints(uow, settings, fine_tuning_job_id, after=after, limit=limit)

@@ -58,7 +58,7 @@ def create_job(
         for field, path in (("training_file", train), ("validation_file", valid), ("test_file", test)):
             if path is not None:
                 order[field] = send(path)
-        made = here.client.post(JOBS, order)
+        made = here.client.post(JOBS, order, is_patient=True)
     here.show(made, JOB)
     job_id = Answer(made).need("id", str)
     for warning in _warnings(here, job_id):

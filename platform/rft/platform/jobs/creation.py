@@ -22,6 +22,7 @@ from rft.platform.jobs.order_checks import (
     refuse_misdescribed_tools,
     refuse_undescribed_tools,
     unknown_fields,
+    unusable_files,
 )
 from rft.platform.jobs.order_warnings import OrderWarning, model_warnings, order_warnings
 from rft.platform.jobs.repository import JobRepository, JobRow
@@ -110,11 +111,17 @@ async def _earlier(uow: UnitOfWork, key: IdempotencyKey, request: bytes) -> JobR
 
 
 async def with_test_file(uow: UnitOfWork, order: JobCreate) -> JobCreate:
-    """The order with the test file that its metadata names, where there is such a file; else as it is."""
+    """The order with the test file that its metadata names, where there is one that it can use; else as it is.
+
+    Metadata may mean anything: what stands there must not fail a job, nor refuse it.
+    """
     named = order.test_file_of_the_metadata
     row = None if named is None else await FileRepository(uow.connection).get(named)
-    is_there = row is not None and row.purpose == _PURPOSE
-    return order.model_copy(update={"test_file": named}) if is_there else order
+    if row is None or row.purpose != _PURPOSE:
+        return order
+    is_empty = row.report is not None and not row.report.is_usable
+    is_unusable = is_empty or any(unusable_files(order.method.reinforcement.tools or [], {"test_file": row}))
+    return order if is_unusable else order.model_copy(update={"test_file": named})
 
 
 async def check_files(uow: UnitOfWork, order: JobCreate) -> dict[str, FileRow]:

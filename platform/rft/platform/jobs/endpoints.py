@@ -62,7 +62,7 @@ async def list_jobs(
     sort: JobSort = "created",
     order: Order = "desc",
     after: After = None,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 20,
 ) -> Response:
     """Jobs, newest first. Answers `If-None-Match`.
 

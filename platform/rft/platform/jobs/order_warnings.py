@@ -121,8 +121,8 @@ def _about_fields(order: JobCreate) -> Iterator[OrderWarning]:
     if named is not None:
         yield OrderWarning(
             "test_file_ignored",
-            f"'{named[:_NAME_CHARS]}', the test_file of the metadata, is no file of purpose 'fine-tune' here: the job"
-            " has no test file, and its metadata stays as it is.",
+            f"'{named[:_NAME_CHARS]}', the test_file of the metadata, is no file of purpose 'fine-tune' here that this"
+            " job could use: the job has no test file, and its metadata stays as it is.",
             {"fields": ["metadata.test_file"]},
         )
     if order.suffix == "":

@@ -79,7 +79,7 @@ async def list_checkpoint_permissions(
     fine_tuned_model_checkpoint: str,
     project_id: str | None = None,
     after: After = None,
-    limit: Annotated[int, Query(ge=1, le=100)] = 10,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 10,
     order: Order = "descending",
 ) -> ListPage[PermissionObject]:
     """A checkpoint's permissions, by age."""
