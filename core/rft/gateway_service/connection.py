@@ -45,8 +45,9 @@ R = TypeVar("R", bound=ServiceReply)
 POLL_S = 1.0
 CONTROL_S = 30.0
 """Deadline of everything but the calls themselves."""
-QUEUE_S = 3600.0
-"""How long a call may wait in the service's queues, beyond its retry budget. The rollout's own deadline is shorter."""
+QUEUE_S = 7 * 86_400.0
+"""How long a call may wait in the service's queues, beyond its retry budget. The rollout's deadline, which stands still
+while a job is held, or the hold's end come first; a service that hangs is noticed by its silence."""
 _SILENT_LOOKS = 2
 """After so many looks in a row without an answer to anything, the service hangs: whoever waits for it is let go."""
 OUR_RETRIES = RetryBudget(max_retries=9, first_wait_s=0.5, max_wait_s=10.0)
