@@ -66,14 +66,16 @@ class ServiceDefinition(Generic[J, G]):
     close_gateway: Callable[[G], Awaitable[None]]
     """The job is over, or its trainer is gone."""
     stop_gateway: Callable[[G], Awaitable[None]]
-    """The service stops, and the job goes on."""
+    """The service stops, or the job has a new gateway: the job goes on."""
+    hand_over: Callable[[G, G], None]
+    """From the job's gateway until now to its new one, before that one's first call."""
     handlers: Mapping[str, Handler[G]]
     """By the last part of the path."""
 
 
 def create_service(service: ServiceDefinition[J, G], settings: ServiceSettings, shared: SharedEgress) -> FastAPI:
     """The service as an ASGI application; closes `shared` when it stops."""
-    jobs = Jobs(_opener(service, shared), service.close_gateway, service.stop_gateway)
+    jobs = Jobs(_opener(service, shared), service.close_gateway, service.stop_gateway, service.hand_over)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:

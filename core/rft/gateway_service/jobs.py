@@ -113,12 +113,16 @@ class Jobs(Generic[J, G]):
         open_job: Callable[[str, J], RegisteredJob[J, G]],
         close: Callable[[G], Awaitable[None]],
         stop: Callable[[G], Awaitable[None]],
+        hand_over: Callable[[G, G], None],
         *,
         forget_after_s: float = FORGET_AFTER_S,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`close`: of a gateway whose job is over; `stop`: of one whose job goes on when the service has stopped."""
-        self._open_job, self._close, self._stop = open_job, close, stop
+        """`close`: of a gateway whose job is over; `stop`: of one whose job goes on, at a successor or elsewhere.
+
+        `hand_over`: from a gateway to its successor what that one must know of it.
+        """
+        self._open_job, self._close, self._stop, self._hand_over = open_job, close, stop, hand_over
         self._forget_after_s, self._now = forget_after_s, now
         self._by_id: OrderedDict[str, RegisteredJob[J, G]] = OrderedDict()
         """Longest unheard of first."""
@@ -199,8 +203,9 @@ class Jobs(Generic[J, G]):
             await _cancelled(self._closing)
 
     async def _give_way(self, old: RegisteredJob[J, G], new: RegisteredJob[J, G]) -> None:
-        """Close the predecessor before the successor makes its first call, unless that takes too long."""
-        await asyncio.wait((self._close_in_background(old, self._close),), timeout=TAKE_OVER_S)
+        """Stop the predecessor before the successor makes its first call, unless that takes too long."""
+        self._hand_over(old.gateway, new.gateway)
+        await asyncio.wait((self._close_in_background(old, self._stop),), timeout=TAKE_OVER_S)
         for attempt in old.attempts.take_left_over():
             new.attempts.note(attempt)
 

@@ -43,6 +43,9 @@ class _GraderHandlers:
         outcome = await self.opened.group.rank(request.traces, item=request.item, trace_ids=request.trace_ids)
         return RankReply(outcome=tuple(outcome) if isinstance(outcome, list) else outcome)
 
+    def hand_over(self, successor: "_GraderHandlers") -> None:
+        """Nothing: each trainer of a job asks for its verdicts anew."""
+
     async def aclose(self) -> None:
         """Free what the grader holds."""
         await self.opened.aclose()
@@ -72,5 +75,6 @@ _SERVICE = ServiceDefinition(
     open_gateway=_open,
     close_gateway=_GraderHandlers.aclose,
     stop_gateway=_GraderHandlers.aclose,
+    hand_over=_GraderHandlers.hand_over,
     handlers={GRADES: _GraderHandlers.grade, RANKS: _GraderHandlers.rank},
 )

@@ -10,7 +10,9 @@ from rft.core.grade import Grade
 from rft.rollouts.gateways import RolloutHost
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from tests.integration.gateways.conftest import CALLBACK_PATH, ITEM, Town
-from tests.shared.waiting import until
+from tests.shared.waiting import PATIENCE_S, until
+
+GRADED = Grade(reward=0.5, grader="judge")
 
 
 def heard(town: Town) -> list[tuple[str, str, object]]:
@@ -74,6 +76,57 @@ async def test_a_trainer_that_takes_a_job_over_begins_when_its_predecessors_roll
         ("rollout.ended", "trace_1", "cancelled"),
         ("rollout.started", "trace_2", None),
     ]
+
+
+async def test_a_trainer_that_takes_a_job_over_says_how_its_predecessors_rollouts_ended(town: Town) -> None:
+    service = town.run(town.service())
+    url = town.server.base_url + CALLBACK_PATH
+    killed = await town.trainer(service.url, callback_url=url)
+    for trace_id in ("trace_1", "trace_2"):
+        await killed.gateway.started(item=ITEM, trace_id=trace_id)
+    successor = await town.trainer(service.url, callback_url=url, launch=2)
+    successor.gateway.ended(trace_id="trace_1", outcome=GRADED)
+    await successor.gateway.all_told(PATIENCE_S)
+    await successor.gateway.started(item=ITEM, trace_id="trace_3")
+    successor.gateway.ended(trace_id="trace_3", outcome=GRADED)
+    await successor.gateway.aclose()
+    assert sorted(heard(town)[2:4]) == [
+        ("rollout.ended", "trace_1", "graded"),
+        ("rollout.ended", "trace_2", "cancelled"),
+    ]
+    assert heard(town)[4:] == [("rollout.started", "trace_3", None), ("rollout.ended", "trace_3", "graded")]
+
+
+async def test_what_a_predecessor_left_open_is_ended_with_a_successor_that_begins_nothing(town: Town) -> None:
+    service = town.run(town.service())
+    url = town.server.base_url + CALLBACK_PATH
+    killed = await town.trainer(service.url, callback_url=url)
+    for trace_id in ("trace_1", "trace_2"):
+        await killed.gateway.started(item=ITEM, trace_id=trace_id)
+    successor = await town.trainer(service.url, callback_url=url, launch=2)
+    successor.gateway.ended(trace_id="trace_1", outcome=GRADED)
+    await successor.gateway.aclose()
+    assert sorted(heard(town)[2:]) == [
+        ("rollout.ended", "trace_1", "graded"),
+        ("rollout.ended", "trace_2", "cancelled"),
+    ]
+
+
+async def test_calls_of_a_predecessor_that_end_late_tell_no_end_again(town: Town) -> None:
+    service = town.run(town.service())
+    url = town.server.base_url + CALLBACK_PATH
+    killed = await town.trainer(service.url, callback_url=url)
+    await killed.gateway.started(item=ITEM, trace_id="trace_1")
+    town.endpoint.gate.clear()
+    call = asyncio.create_task(killed.call(1))
+    await town.endpoint.until(lambda endpoint: endpoint.in_flight == 1)
+    successor = await town.trainer(service.url, callback_url=url, launch=2)
+    successor.gateway.ended(trace_id="trace_1", outcome=GRADED)
+    await successor.gateway.all_told(PATIENCE_S)
+    town.endpoint.gate.set()
+    assert (await call).failure is None
+    await successor.gateway.aclose()
+    assert heard(town) == [("rollout.started", "trace_1", None), ("rollout.ended", "trace_1", "graded")]
 
 
 async def test_a_service_that_stops_cuts_ends_short_that_nobody_takes(

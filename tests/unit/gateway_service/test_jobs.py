@@ -26,7 +26,8 @@ class Gateway:
     closed: int = 0
     """How often, in either way."""
     is_stopped: bool = False
-    """Its service stopped before its job was over."""
+    """Its job went on."""
+    predecessor: "Gateway | None" = None
 
 
 @dataclass(slots=True)
@@ -35,7 +36,7 @@ class Office:
     opened: list[Gateway] = field(default_factory=list[Gateway])
 
     def jobs(self) -> Jobs[JobRegistration, Gateway]:
-        return Jobs(self._open, self._close, self._stop, forget_after_s=100.0, now=self.clock.now)
+        return Jobs(self._open, self._close, self._stop, self._hand_over, forget_after_s=100.0, now=self.clock.now)
 
     def _open(self, job_id: str, registration: JobRegistration) -> RegisteredJob[JobRegistration, Gateway]:
         self.opened.append(Gateway(job_id))
@@ -47,6 +48,10 @@ class Office:
 
     async def _stop(self, gateway: Gateway) -> None:
         gateway.closed, gateway.is_stopped = gateway.closed + 1, True
+
+    def _hand_over(self, old: Gateway, new: Gateway) -> None:
+        assert not old.closed
+        new.predecessor = old
 
 
 def registration(secret: str = SECRET) -> JobRegistration:
@@ -68,7 +73,7 @@ async def test_who_is_done_is_told_whether_all_is_over_and_asks_again_while_it_i
     async def close(gateway: Gateway) -> None:
         await told.wait()
 
-    jobs = Jobs(office._open, close, close, forget_after_s=100.0, now=office.clock.now)  # pyright: ignore[reportPrivateUsage]
+    jobs = Jobs(office._open, close, close, office._hand_over, forget_after_s=100.0, now=office.clock.now)  # pyright: ignore[reportPrivateUsage]
     await jobs.register("ftjob-1", registration())
     (await jobs.find("ftjob-1")).attempts.note(attempt(1))
     assert await jobs.forget("ftjob-1", wait_s=0.0) == ((attempt(1),), False)
@@ -100,6 +105,8 @@ async def test_the_same_order_again_keeps_the_gateway_and_another_one_replaces_i
     await jobs.register("ftjob-1", registration("new-secret"))
     assert [gateway.closed for gateway in office.opened] == [1, 0]
     assert (await jobs.find("ftjob-1")).gateway is office.opened[1]
+    assert office.opened[0].is_stopped, "the job goes on"
+    assert office.opened[1].predecessor is office.opened[0]
 
 
 async def test_a_job_unheard_of_is_forgotten_and_one_that_asks_is_not() -> None:

@@ -1,5 +1,6 @@
 """The tool gateway as a service: the same library, one process for the limits and secrets of many trainers."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 
@@ -8,6 +9,7 @@ from fastapi import FastAPI
 from rft.core.messages import ToolSchema
 from rft.egress.endpoint_client import EndpointClient
 from rft.gateway_service.app import ServiceDefinition, create_service
+from rft.gateway_service.jobs import TAKE_OVER_S
 from rft.gateway_service.settings import ServiceSettings
 from rft.gateway_service.shared_egress import SharedEgress
 from rft.gateway_service.wire import ServiceReply, decode
@@ -35,7 +37,10 @@ class _ToolHandlers:
         self._gateway, self._callbacks = gateway, callbacks
         self._schemas: dict[str, ToolSchema] = {}
         self._open: set[str] = set()
-        """Rollouts whose beginning was told and whose end did not come in."""
+        """Rollouts whose beginning was told and whose end did not come in; a successor has the same."""
+        self._is_successor = False
+        """Whether rollouts of predecessors may still be open."""
+        self._predecessors_ending: asyncio.Task[None] | None = None
 
     async def call(self, body: bytes) -> ToolCallReply:
         """One call as it came in."""
@@ -46,8 +51,9 @@ class _ToolHandlers:
         return ToolCallReply(result=result)
 
     async def started(self, body: bytes) -> RolloutStartedReply:
-        """A rollout begins."""
+        """A rollout begins, once what predecessors left open has ended: it may need what they hold."""
         request = decode(RolloutStarted, body)
+        await self._end_predecessors()
         self._open.add(request.trace_id)
         return RolloutStartedReply(failure=await self._callbacks.started(item=request.item, trace_id=request.trace_id))
 
@@ -60,14 +66,31 @@ class _ToolHandlers:
 
     async def aclose(self) -> None:
         """Tell what was not told yet, also of rollouts whose trainer is gone."""
-        for trace_id in self._open:
-            self._callbacks.ended(trace_id=trace_id, outcome=None)
-        self._open.clear()
+        self._cancel_open()
         await self._callbacks.aclose()
 
     async def stop(self) -> None:
-        """Tell what came in; open rollouts go on, and their trainer tells their ends where it registers next."""
+        """Tell what came in; open rollouts go on, and their trainer or its successor tells their ends."""
         await self._callbacks.aclose()
+
+    def hand_over(self, successor: "_ToolHandlers") -> None:
+        """Let its trainer say how the open rollouts ended, before it begins any."""
+        self._open |= successor._open  # Of another predecessor, where two registered at once.
+        successor._open, successor._is_successor = self._open, True
+
+    async def _end_predecessors(self) -> None:
+        """A trainer names the ends that it knows of before it begins a rollout: no others will come."""
+        if self._is_successor:
+            self._is_successor = False
+            self._cancel_open()
+            self._predecessors_ending = asyncio.create_task(self._callbacks.all_told(TAKE_OVER_S))
+        if self._predecessors_ending is not None:
+            await asyncio.wait((self._predecessors_ending,))
+
+    def _cancel_open(self) -> None:
+        for trace_id in self._open:
+            self._callbacks.ended(trace_id=trace_id, outcome=None)
+        self._open.clear()
 
     def _same(self, tools: Sequence[ToolSchema]) -> list[ToolSchema]:
         """Equal schemas as one object each: the gateway compiles a schema once per object."""
@@ -96,5 +119,6 @@ _SERVICE = ServiceDefinition(
     open_gateway=_open,
     close_gateway=_ToolHandlers.aclose,
     stop_gateway=_ToolHandlers.stop,
+    hand_over=_ToolHandlers.hand_over,
     handlers={CALLS: _ToolHandlers.call, STARTED: _ToolHandlers.started, ENDED: _ToolHandlers.ended},
 )
