@@ -6,6 +6,7 @@ few times over about half a minute, which outlasts a restart; a service that doe
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -51,6 +52,7 @@ while a job is held, or the hold's end come first; a service that hangs is notic
 _SILENT_LOOKS = 2
 """After so many looks in a row without an answer to anything, the service hangs: whoever waits for it is let go."""
 OUR_RETRIES = RetryBudget(max_retries=9, first_wait_s=0.5, max_wait_s=10.0)
+_LASTING = RetryBudget(max_retries=sys.maxsize, first_wait_s=0.5, max_wait_s=30.0)
 _NOT_TOLD = AttemptFailure(
     FailureCode.SERVER_ERROR, "does not know this job: its trainer has not told it yet", surely_not_sent=True
 )
@@ -141,37 +143,49 @@ class ServiceConnection:
         async def attempt() -> ServiceReply | AttemptFailure:
             return await self._register(self._registrations) or ServiceReply()
 
-        outcome = await drive(attempt, wait_after=self._wait_after(is_safe=True), sleep=self._sleep)
+        outcome = await drive(attempt, wait_after=self._wait_after(), sleep=self._sleep)
         return self._failure(outcome) if isinstance(outcome, AttemptFailure) else None
 
-    async def call(self, operation: str, request: Record, kind: type[R], *, is_safe: bool = True) -> R | Failure:
-        """The reply, or a failure of the platform. `is_safe`: the endpoint bears a repeated call."""
+    async def call(
+        self, operation: str, request: Record, kind: type[R], *, is_safe: bool = True, is_lasting: bool = False
+    ) -> R | Failure:
+        """The reply, or a failure of the platform.
+
+        `is_safe`: the endpoint bears a repeated call; `is_lasting`: a service that is away is waited for without end.
+        """
         body = encode(request)
         self._begin_watching()
 
         async def attempt() -> R | AttemptFailure:
             return self._read(kind, await self._call_once(operation, body))
 
-        outcome = await drive(attempt, wait_after=self._wait_after(is_safe=is_safe), sleep=self._sleep)
+        outcome = await drive(attempt, wait_after=self._wait_after(is_safe, is_lasting), sleep=self._sleep)
         return self._failure(outcome) if isinstance(outcome, AttemptFailure) else outcome
 
     def _begin_watching(self) -> None:
         if self._watch is None:
             self._watch = asyncio.create_task(self._keep_watching())
 
-    def _wait_after(self, *, is_safe: bool) -> Callable[[AttemptFailure, int], float | None]:
+    def _wait_after(
+        self, is_safe: bool = True, is_lasting: bool = False
+    ) -> Callable[[AttemptFailure, int], float | None]:
+        not_told = 0
+
         def wait_after(failure: AttemptFailure, attempt: int) -> float | None:
-            if failure is _SILENT:
-                # Once more: it may have been stopped for a moment. Whoever waits longer blames the endpoint in the end.
-                if attempt > 1:
-                    return None
-            elif failure.code is FailureCode.TIMEOUT and not failure.surely_not_sent:
+            nonlocal not_told
+            budget = _LASTING if is_lasting else self._retries
+            if failure is _NOT_TOLD:  # The service is there; the job may be over.
+                not_told += 1
+                attempt, budget = not_told, self._retries
+            is_hanging = failure.code is FailureCode.TIMEOUT and not failure.surely_not_sent
+            # Once more: it may have been stopped for a moment. Whoever waits longer blames the endpoint in the end.
+            if is_hanging and not is_lasting and (failure is not _SILENT or attempt > 1):
                 return None
             return decide(
                 failure,
                 attempt=attempt,
                 elapsed_s=0.0,
-                budget=self._retries,
+                budget=budget,
                 jitter_draw=self._jitter.random(),
                 is_safe=is_safe,
             )

@@ -130,7 +130,8 @@ class RemoteToolGateway:
             self._ends.tell(trace_id, self._tell_end(RolloutEnded(trace_id=trace_id, outcome=outcome)))
 
     async def _tell_end(self, request: RolloutEnded) -> None:
-        reply = await self._connection.call(ENDED, request, ServiceReply, is_safe=self._are_hosts_safe)
+        # Nobody else knows of this end while the process lives; closing it bounds the wait.
+        reply = await self._connection.call(ENDED, request, ServiceReply, is_safe=self._are_hosts_safe, is_lasting=True)
         if isinstance(reply, Failure):
             _log.warning("the end of rollout %s could not be told: %s", request.trace_id, reply.message)
 
