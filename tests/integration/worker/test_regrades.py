@@ -19,6 +19,8 @@ from rft.platform.api.key_repository import create_key
 from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.regrades import running
+from rft.platform.regrades.comparison import RegradeReport
+from rft.platform.regrades.repository import REGRADES, RegradeRepository
 from rft.platform.store.database import Database
 from rft.platform.worker.grader_metrics import GraderLabel
 from rft.platform.worker.ingest import Ingest
@@ -313,3 +315,15 @@ async def test_stopping_the_platform_ends_what_is_under_way(bench: Workbench, sc
     ended = await scene.end_of(id_)
 
     assert (ended["status"], ended["error"]["code"]) == ("failed", "interrupted")
+
+
+async def test_an_error_that_cannot_be_stored_as_it_is_loses_no_report(scene: Scene) -> None:
+    """Misfits of a response_format quote the answer, and an answer may hold anything."""
+    done = await scene.finished()
+    report = RegradeReport.model_validate(done["report"]).model_copy(update={"error_samples": ("a\x00b",)})
+    async with scene.bench.database.transaction() as connection:
+        cursor = await connection.execute("select lease_token from regrades where id = %s", (done["id"],))
+        (token,) = await cursor.fetchone() or (None,)
+        assert token is not None
+        await RegradeRepository(connection).succeed(Lease(REGRADES, done["id"], token, "here/1/a"), report)
+    assert (await scene.end_of(done["id"]))["report"]["error_samples"] == ["a\ufffdb"]

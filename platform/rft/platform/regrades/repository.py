@@ -15,6 +15,7 @@ from rft.core.rollout import Split
 from rft.platform.lifecycle.lease import EXPIRED, GIVE_BACK, Lease, LeasedTable
 from rft.platform.lifecycle.records import JobError
 from rft.platform.regrades.comparison import RegradeReport
+from rft.platform.store.storable import storable_json
 
 RegradeStatus = Literal["queued", "running", "succeeded", "failed"]
 REGRADES = LeasedTable("regrades", standing=("queued", "running"), occupying=("running",))
@@ -121,7 +122,7 @@ class RegradeRepository:
 
     async def succeed(self, lease: Lease, report: RegradeReport) -> None:
         """It is done. One that was given up as interrupted in the meantime is done all the same."""
-        record = Jsonb(report.model_dump(mode="json"))
+        record = storable_json(report.model_dump_json())  # Errors quote answers.
         await self._connection.execute(_SUCCEED, (record, report.n, lease.id, lease.token))
 
     async def fail(self, lease: Lease, error: JobError) -> None:
@@ -179,9 +180,8 @@ _FAIL_EXPIRED: LiteralString = (
 _BEGIN: LiteralString = "update regrades set status = 'running', total = %s where id = %s and lease_token = %s"
 _PROGRESS: LiteralString = "update regrades set done = %s where id = %s and lease_token = %s"
 _SUCCEED: LiteralString = (
-    "update regrades set status = 'succeeded', report = %s, error = null, done = %s, finished_at = clock_timestamp(), "
-    + GIVE_BACK
-    + " where id = %s and lease_token = %s"
+    "update regrades set status = 'succeeded', report = %s::jsonb, error = null, done = %s,"
+    " finished_at = clock_timestamp(), " + GIVE_BACK + " where id = %s and lease_token = %s"
 )
 _FAIL: LiteralString = (
     "update regrades set status = 'failed', error = %s, finished_at = clock_timestamp(), "
