@@ -68,6 +68,7 @@ def estimate_reward(rewards_by_row: RewardsByRow, *, confidence: float = CONFIDE
     if not is_on_the_scale(graded):
         interval = _student_interval(row_means, confidence)
         return interval and RewardEstimate(mean=_mean(row_means), low=interval[0], high=interval[1], rows=rows)
+    row_means = [min(1.0, max(0.0, mean)) for mean in row_means]
     mean = min(1.0, _mean(row_means))
     observations = _effective_observations(row_means, at_most=sum(map(len, graded)))
     t = _student_quantile(confidence, degrees_of_freedom=max(1, rows - 1))
@@ -108,8 +109,8 @@ def estimate_difference(
 
 
 def is_on_the_scale(rewards_by_row: RewardsByRow) -> bool:
-    """Whether all rewards lie between 0 and 1."""
-    return all(0.0 <= reward <= 1.0 for rewards in rewards_by_row for reward in rewards)
+    """Whether all rewards lie between 0 and 1; a sum of weighted parts may miss either end by rounding."""
+    return all(-EQUAL <= reward <= 1.0 + EQUAL for rewards in rewards_by_row for reward in rewards)
 
 
 def pass_at_k(passed: int, samples: int, k: int) -> float:

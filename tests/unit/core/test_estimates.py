@@ -24,6 +24,24 @@ def test_the_interval_holds_the_mean_within_the_scale(rows: list[list[float]]) -
     assert found.low < found.high, "nothing is ever certain"
 
 
+OVER = 0.2 + 0.4 + 0.3 + 0.1
+"""What our own formulas make of a fully right answer with such weights: a little more than 1."""
+
+
+@pytest.mark.parametrize(("end", "beside"), [(1.0, OVER), (0.0, 0.3 - 0.1 - 0.2)])
+def test_an_end_of_the_scale_that_rounding_misses_is_the_end(end: float, beside: float) -> None:
+    assert 0 < abs(beside - end) < 1e-9
+    for rest in ([], [[0.5, 1.0]], [[0.25], [0.75]]):
+        exact, found = estimate_reward([[end]] * 11 + rest), estimate_reward([[beside]] * 11 + rest)
+        assert exact is not None
+        assert found is not None
+        assert (found.mean, found.low, found.high) == pytest.approx((exact.mean, exact.low, exact.high), abs=1e-9)
+        assert 0.0 <= found.low <= found.high <= 1.0
+    gained = estimate_difference([[0.5]] * 12, [[beside]] * 12)
+    assert gained is not None
+    assert (gained.better, gained.worse) == ((12, 0) if end else (0, 12))
+
+
 @given(ROWS)
 def test_rewards_turned_upside_down_turn_the_interval(rows: list[list[float]]) -> None:
     found, turned = estimate_reward(rows), estimate_reward([[1 - reward for reward in row] for row in rows])

@@ -12,6 +12,8 @@ from rft.core.grade import TokenUsage, total_usage
 
 _SAMPLES = 3
 """So many different errors are shown."""
+_DIGITS = 8
+"""Rewards that agree so far differ by rounding: training finds no signal in them either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,8 @@ def compare(groups: Sequence[Sequence[Regraded]]) -> RegradeReport:
     everything = [rollout for group in groups for rollout in group]
     both = [_pairs(group) for group in groups]
     whole = [pairs for pairs in both if len(pairs) >= 2]
-    correlations = [correlation for pairs in whole if (correlation := spearman(*_columns(pairs))) is not None]
+    ranked = [_columns([(round(old, _DIGITS), round(new, _DIGITS)) for old, new in pairs]) for pairs in whole]
+    correlations = [correlation for columns in ranked if (correlation := spearman(*columns)) is not None]
     before, after = _columns([pair for pairs in both for pair in pairs])
     failed = [rollout for rollout in everything if rollout.after is None]
     return RegradeReport(
@@ -89,9 +92,9 @@ def compare(groups: Sequence[Sequence[Regraded]]) -> RegradeReport:
         groups=len(groups),
         groups_ranked=len(correlations),
         rank_correlation=_mean(correlations),
-        best_changed_share=_share([has_other_best(*_columns(pairs)) for pairs in whole]),
-        signal_share_before=_share([len(set(_columns(pairs)[0])) > 1 for pairs in whole]),
-        signal_share_after=_share([len(set(_columns(pairs)[1])) > 1 for pairs in whole]),
+        best_changed_share=_share([has_other_best(*columns) for columns in ranked]),
+        signal_share_before=_share([len(set(old)) > 1 for old, _ in ranked]),
+        signal_share_after=_share([len(set(new)) > 1 for _, new in ranked]),
         judge_usage=total_usage(rollout.usage for rollout in everything),
         rollouts=tuple(
             RolloutChange(

@@ -121,3 +121,8 @@ def test_what_graders_were_sent_and_answered_stands_beside_their_scores() -> Non
     assert [result.get("sub_requests") for result in told.results] == [None, {"style": "is it?"}, None]
     assert [result.get("reply") for result in told.results] == ['{"score": 1}', None, None]
     assert [result.get("sub_replies") for result in told.results] == [None, {"style": "well written"}, None]
+
+
+@pytest.mark.parametrize(("score", "passes"), [(0.7 + 0.2 + 0.1, True), (1.0, True), (0.999, False)])
+def test_a_fully_right_answer_does_not_fail_by_rounding(score: float, passes: bool) -> None:
+    assert verdicts([criterion(1.0)], [grade(score)]).passes == (passes,)

@@ -154,3 +154,17 @@ def test_what_the_contracts_rule_cost_is_counted_and_shown() -> None:
     assert (report.n, report.failures) == (4, 0)
     assert report.errors_by_name == {"python_grader_runtime_error": 2, "sample_parse_error": 1}
     assert report.error_samples == ("raised KeyError: 'x'", "the answer is empty")
+
+
+def test_rounding_is_neither_ranking_nor_signal() -> None:
+    """The same parts in another order of the formula's terms."""
+
+    def group(*rewards: tuple[float, float]) -> list[Regraded]:
+        return [Regraded(f"trace_{place}", before, after) for place, (before, after) in enumerate(rewards)]
+
+    third, turned = (0.1 + 0.2 + 0.3) / 3, (0.3 + 0.2 + 0.1) / 3
+    assert third != turned
+    equal = compare([group((0.2, third), (0.2, turned))])
+    assert (equal.signal_share_before, equal.signal_share_after, equal.groups_ranked) == (0.0, 0.0, 0)
+    same = compare([group((1.0, 0.7 + 0.2 + 0.1), (1.0, 1.0), (0.0, 0.0))])
+    assert (same.rank_correlation, same.best_changed_share) == (1.0, 0.0)
