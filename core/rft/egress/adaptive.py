@@ -9,7 +9,8 @@ since they were sent under the old one. Three phases:
   would pull down.
 - *Steady*: an endpoint that is full answers at the same rate, only later: the ratio of latency to that under light load
   is the share of calls it merely queues. The limit creeps up while the ratio is near one, and falls when it is clearly
-  above, beyond what noise explains.
+  above, beyond what noise explains. Calls that are slower under no heavier load than the light one take longer of
+  themselves: they are the new measure.
 
 Refusals (429, 502-504, timeouts, broken connections) halve the limit. If two halvings do not make them rarer, they have
 another cause than load: the limit is restored, and that share of refusals counts as normal from then on.
@@ -228,6 +229,11 @@ class AdaptiveWindow:
             return
         doubt_s = math.hypot(now.error_s, light.error_s)
         if now.mean_s - self.settings.shrink_above * light.mean_s > 2.0 * doubt_s:
+            if self._limit <= self._light_limit:
+                # Load is not the cause, and less of it no cure: the limit would fall to a single call.
+                self._is_growing_fast = True
+                self._adopt_as_light()
+                return
             queue_free = (self.settings.grow_below + 0.02) * light.mean_s / (now.mean_s - doubt_s)
             self._is_growing_fast, self.reason = False, LimitReason.SLOWER
             self._enter(_Phase.STEADY, self._limit * min(0.95, max(0.5, queue_free)))
@@ -259,6 +265,9 @@ class AdaptiveWindow:
         if self._rounds % self.settings.light_first:
             self._now.fade(0.7)
             return
+        self._adopt_as_light()
+
+    def _adopt_as_light(self) -> None:
         self._light, self._light_limit, self._now = self._now, self._limit, _Latency()
         self._grow()
 

@@ -10,7 +10,7 @@ from rft.core.endpoint_load import LimitReason
 from rft.core.failure import FailureCode
 from rft.egress.adaptive import AdaptiveSettings, AdaptiveWindow, is_overload
 from rft.egress.reply import AttemptFailure
-from rft.egress.window import FixedWindow
+from rft.egress.window import FixedWindow, Window
 
 from .simulation import REFUSED, Endpoint, Seen, simulate
 
@@ -106,6 +106,33 @@ def test_steps_with_pauses_give_all_callers_to_an_endpoint_that_bears_them(*, is
     seen = last_of_steps(endless(0.2, is_wild=is_wild), callers=500)
     assert seen.most_in_flight >= 490
     assert seen.goodput >= 0.85 * 500 / 0.201
+
+
+def lengthening(endpoint: Endpoint, *, doubled_after: int) -> Endpoint:
+    """Its calls ask for more and more: at the same load each takes longer than those before."""
+    calls = 0
+
+    def longer(inside: int, noise: random.Random) -> tuple[float, AttemptFailure | None]:
+        nonlocal calls
+        calls += 1
+        latency_s, failure = endpoint(inside, noise)
+        return latency_s * (1.0 + calls / doubled_after), failure
+
+    return longer
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "doubled_after", "best_limit"),
+    [(queueing(50, 0.2), 2_000, 50), (queueing(200, 0.2), 5_000, 200), (endless(0.2), 10_000, 512)],
+)
+def test_calls_that_grow_longer_by_themselves_do_not_strangle_the_endpoint(
+    endpoint: Endpoint, doubled_after: int, best_limit: int
+) -> None:
+    def goodput(window: Window) -> float:
+        longer = lengthening(endpoint, doubled_after=doubled_after)
+        return simulate(window, longer, callers=512, seconds=150.0, seed=1).goodput
+
+    assert goodput(AdaptiveWindow()) >= 0.7 * goodput(FixedWindow(best_limit))
 
 
 @pytest.mark.parametrize("is_wild", [False, True])
