@@ -105,6 +105,13 @@ def test_the_report_is_told_in_words(folder: Path, monkeypatch: pytest.MonkeyPat
     assert "A training step spends about" in result.stdout
 
 
+def test_a_byte_order_mark_before_an_empty_line_does_no_harm(folder: Path) -> None:
+    rows = folder / "rows.jsonl"
+    rows.write_bytes(b"\xef\xbb\xbf\r\n" + rows.read_bytes())
+    result = rft(str(folder / "job.json"), "--json", "--calls-per-rollout", "2", "--max-rollouts", "6")
+    assert result.exit_code == 0, result.output
+
+
 def test_the_report_is_told_as_json(folder: Path) -> None:
     result = rft(str(folder / "job.json"), "--json", "--calls-per-rollout", "2", "--max-rollouts", "6")
     assert result.exit_code == 0, result.output

@@ -2,12 +2,13 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from rft.core.base import JsonObject
+from rft.core.dataset_lines import LineSplitter
 from rft.platform.api.errors import BadRequest, Unavailable
 from rft.platform.cli.inputs import CannotDo, read_body
 from rft.platform.cli.rehearsals import Wanted
@@ -28,6 +29,7 @@ from rft.rollouts.rehearsal import rehearse
 from rft.rollouts.rehearsal_report import RehearsalReport
 
 _GRADER = "method.reinforcement.grader"
+_CHUNK_BYTES = 1 << 20
 
 
 def rehearse_here(wanted: Wanted, *, as_json: bool) -> JsonObject:
@@ -41,7 +43,7 @@ async def _report(wanted: Wanted, chosen: Settings, *, is_quiet: bool) -> Rehear
     try:
         refuse_unfillable_templates(reinforcement.grader, param=_GRADER)
         await refuse_bad_sources(reinforcement.grader, param=_GRADER)
-        rows = await read_sample(_lines(rows_path), tools=[tool.name for tool in reinforcement.tools or []])
+        rows = await read_sample(_awaitable(_lines(rows_path)), tools=[tool.name for tool in reinforcement.tools or []])
         train_rows = max(len(rows), _count(rows_path))
     except (BadRequest, Unavailable) as error:
         raise CannotDo(f"{wanted.job}: {error.message}") from error
@@ -100,12 +102,19 @@ def _rows_beside(job: Path, document: JsonObject) -> Path:
     raise CannotDo("no rows: give the dataset with --file")
 
 
-async def _lines(path: Path) -> AsyncIterator[bytes]:
+def _lines(path: Path) -> Iterator[bytes]:
+    """As the platform reads an uploaded file."""
+    splitter = LineSplitter()
     with path.open("rb") as file:
-        for line in file:
-            yield line
+        while chunk := file.read(_CHUNK_BYTES):
+            yield from splitter.feed(chunk)
+    yield from splitter.end()
+
+
+async def _awaitable(lines: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for line in lines:
+        yield line
 
 
 def _count(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(1 for line in file if line.strip())
+    return sum(1 for line in _lines(path) if line.strip())
