@@ -67,6 +67,14 @@ async def test_the_units_command_starts_serves_and_ends_in_time(
         assert (await town.ask("GET", f"{url}/v1/jobs/a/breakers", token=None)).status == 401
 
 
+@pytest.mark.parametrize("name", ["rft.service", "rft-gateway@.service"])
+def test_a_process_that_is_killed_for_memory_stops_no_service(name: str) -> None:
+    """systemd stops the whole service otherwise, and code of graders offers itself to be killed first."""
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(DEPLOY / "systemd" / name)
+    assert parser["Service"]["OOMPolicy"] == "continue"
+
+
 def test_wrong_settings_are_not_tried_again_and_again(unit: configparser.ConfigParser) -> None:
     environment = {"RFT_GATEWAY_HOST": "0.0.0.0"}
     without_token = {name: value for name, value in os.environ.items() if name != "RFT_GATEWAY_TOKEN"}
