@@ -6,6 +6,8 @@ from math import fsum, sqrt
 
 from rft.core.rollout import Rollout
 
+REWARD_DIGITS = 8
+"""Rewards that are equal to so many decimal digits are equal: they differ by rounding, and train nothing."""
 STD_EPSILON = 1e-4
 """Added to the group's standard deviation before dividing (as TRL does)."""
 
@@ -37,7 +39,7 @@ def advantages_G(rewards_G: Sequence[float | None], *, is_scaled: bool = True) -
     Sources: DeepSeekMath (arXiv 2402.03300), section 4.1, with Bessel's correction; not scaled: Dr. GRPO (2503.20783).
     """
     graded = [reward for reward in rewards_G if reward is not None]
-    if len(graded) < 2 or max(graded) - min(graded) < 1e-8:
+    if len(graded) < 2 or max(graded) - min(graded) < 10**-REWARD_DIGITS:
         return [None] * len(rewards_G)
     mean = fsum(graded) / len(graded)
     if not is_scaled:

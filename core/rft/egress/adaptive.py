@@ -221,7 +221,7 @@ class AdaptiveWindow:
     def _close_steady(self) -> None:
         light, now = self._light, self._now
         if light is None:
-            is_suspicious = self._first_s is None or now.mean_s > self.settings.suspicious * self._first_s
+            is_suspicious = self._first_s is None or self._is_slow()
             if self._is_full and (is_suspicious or self._rounds >= self.settings.light_first):
                 self._go_light()
             else:

@@ -3,10 +3,10 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from pydantic import ValidationError
@@ -16,6 +16,7 @@ from rft.egress.drain_pending import DRAIN_S
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.failed_calls import FailedCalls
 from rft.gateway_service.auth_middleware import OPEN_TO_ALL, AuthMiddleware
+from rft.gateway_service.hang_up import unless_gone
 from rft.gateway_service.jobs import AttemptBook, Jobs, RegisteredJob, UnknownJob
 from rft.gateway_service.settings import ServiceSettings
 from rft.gateway_service.shared_egress import SharedEgress
@@ -176,7 +177,9 @@ def _endpoint(handler: Handler[G], jobs: Jobs[J, G]) -> Callable[[Request], Awai
     async def endpoint(request: Request) -> Response:
         body = await request.body()
         async with jobs.inside(_job_id(request)) as job:
-            return await _unless_gone(request, _call(handler, job, body))
+            # Nobody would read what the endpoint says once the caller hangs up.
+            reply = await unless_gone(request.receive, _call(handler, job, body))
+        return Response(status_code=499) if reply is None else reply
 
     return endpoint
 
@@ -185,24 +188,6 @@ async def _call(handler: Handler[G], job: RegisteredJob[J, G], body: bytes) -> R
     with job.attempts.one_call() as take:
         reply = await handler(job.gateway, body)
         return _answer(reply.model_copy(update={"attempts": take()}))
-
-
-async def _unless_gone(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
-    """The reply, or a cancelled call when the caller hangs up: nobody would read what the endpoint says."""
-    call = asyncio.create_task(work)
-    gone = asyncio.create_task(_disconnect(request))
-    try:
-        await asyncio.wait((call, gone), return_when=asyncio.FIRST_COMPLETED)
-        return call.result() if call.done() else Response(status_code=499)
-    finally:
-        call.cancel()
-        gone.cancel()
-        await asyncio.gather(call, gone, return_exceptions=True)
-
-
-async def _disconnect(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _answer(reply: Record) -> Response:

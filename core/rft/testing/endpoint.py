@@ -6,12 +6,13 @@ For a real socket, and for faults that break the connection itself, see `rft.tes
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
+from rft.gateway_service.hang_up import unless_gone
 from rft.testing.faults import TRANSPORT_FAULTS, Fault, FaultKind, FaultPlan, HttpAnswer, NoFaults, ReceivedCall, render
 
 TOOL_PATH = "/tool"
@@ -153,7 +154,8 @@ class ScriptedEndpoint:
         try:
             answer = await self.answer(call)
             sending = self._send(answer, send)
-            await (_unless_gone(receive, sending) if isinstance(answer, Fault) else sending)
+            # A fault may have no end, and servers let one send into the void when its caller has hung up.
+            await (unless_gone(receive, sending) if isinstance(answer, Fault) else sending)
         finally:
             self.end(call)
 
@@ -173,21 +175,3 @@ class ScriptedEndpoint:
             await send({"type": "http.response.body", "body": b" ", "more_body": True})
             await asyncio.sleep(DRIP_S)
         await send({"type": "http.response.body", "body": answer.body})
-
-
-async def _unless_gone(receive: _Receive, sending: Coroutine[Any, Any, None]) -> None:
-    """Sends a fault, which may have no end, until the caller hangs up: servers let one send into the void."""
-    sent, gone = asyncio.create_task(sending), asyncio.create_task(_disconnect(receive))
-    try:
-        await asyncio.wait((sent, gone), return_when=asyncio.FIRST_COMPLETED)
-        if sent.done():
-            sent.result()
-    finally:
-        sent.cancel()
-        gone.cancel()
-        await asyncio.gather(sent, gone, return_exceptions=True)
-
-
-async def _disconnect(receive: _Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -55,6 +55,11 @@ class Misfits:
     def __init__(self, spec: GraderSpec, wanted: ResponseFormat) -> None:
         self._spec, self._format = spec, AnswerFormat(wanted)
 
+    @classmethod
+    def of(cls, spec: GraderSpec, wanted: ResponseFormat | None) -> "Misfits | None":
+        """None where any answer fits. Raises ValueError as `AnswerFormat` does."""
+        return None if wanted is None else cls(spec, wanted)
+
     def problem(self, trace: FinishedTrace) -> str | None:
         """Why its answer does not fit; None where it does."""
         return self._format.problem(answer_of(trace))

@@ -81,8 +81,7 @@ class RemoteGraderGateway:
             registration=registration,
             listener=Listener(on_attempt, on_change, failed_calls),
         )
-        misfits = None if response_format is None else Misfits(grader, response_format)
-        return cls(connection, grader.name, misfits=misfits)
+        return cls(connection, grader.name, misfits=Misfits.of(grader, response_format))
 
     @property
     def loads(self) -> Mapping[str, EndpointLoad]:

@@ -9,7 +9,7 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.rollouts.gateways import RolloutHost
 from rft.testing.faults import Fault, FaultKind, FaultSequence
-from tests.integration.gateways.conftest import CALLBACK_PATH, ITEM, Town
+from tests.integration.gateways.conftest import CALLBACK_PATH, ITEM, Town, Trainer
 from tests.shared.waiting import PATIENCE_S, until
 
 GRADED = Grade(reward=0.5, grader="judge")
@@ -78,7 +78,8 @@ async def test_a_trainer_that_takes_a_job_over_begins_when_its_predecessors_roll
     ]
 
 
-async def test_a_trainer_that_takes_a_job_over_says_how_its_predecessors_rollouts_ended(town: Town) -> None:
+async def successor_that_knows_of_one_end(town: Town) -> Trainer:
+    """Of a killed trainer that left two rollouts open."""
     service = town.run(town.service())
     url = town.server.base_url + CALLBACK_PATH
     killed = await town.trainer(service.url, callback_url=url)
@@ -86,6 +87,11 @@ async def test_a_trainer_that_takes_a_job_over_says_how_its_predecessors_rollout
         await killed.gateway.started(item=ITEM, trace_id=trace_id)
     successor = await town.trainer(service.url, callback_url=url, launch=2)
     successor.gateway.ended(trace_id="trace_1", outcome=GRADED)
+    return successor
+
+
+async def test_a_trainer_that_takes_a_job_over_says_how_its_predecessors_rollouts_ended(town: Town) -> None:
+    successor = await successor_that_knows_of_one_end(town)
     await successor.gateway.all_told(PATIENCE_S)
     await successor.gateway.started(item=ITEM, trace_id="trace_3")
     successor.gateway.ended(trace_id="trace_3", outcome=GRADED)
@@ -98,13 +104,7 @@ async def test_a_trainer_that_takes_a_job_over_says_how_its_predecessors_rollout
 
 
 async def test_what_a_predecessor_left_open_is_ended_with_a_successor_that_begins_nothing(town: Town) -> None:
-    service = town.run(town.service())
-    url = town.server.base_url + CALLBACK_PATH
-    killed = await town.trainer(service.url, callback_url=url)
-    for trace_id in ("trace_1", "trace_2"):
-        await killed.gateway.started(item=ITEM, trace_id=trace_id)
-    successor = await town.trainer(service.url, callback_url=url, launch=2)
-    successor.gateway.ended(trace_id="trace_1", outcome=GRADED)
+    successor = await successor_that_knows_of_one_end(town)
     await successor.gateway.aclose()
     assert sorted(heard(town)[2:]) == [
         ("rollout.ended", "trace_1", "graded"),

@@ -1,4 +1,4 @@
-"""The tool calls of one rollout: all calls of a turn at once, within one budget."""
+"""The tool calls of one rollout: the calls of a turn at once, unless its row wants none in parallel, in one budget."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field

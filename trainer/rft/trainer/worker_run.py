@@ -58,8 +58,7 @@ async def open_worker_run(announced: str, *, gateway_token: str | None, vllm_api
         )
 
     tools = RemoteToolGateway(connection("tool gateway", tool_url), spec.tools)
-    wanted = spec.response_format
-    misfits = None if wanted is None else Misfits(spec.grader, wanted)
+    misfits = Misfits.of(spec.grader, spec.response_format)
     grader = RemoteGraderGateway(connection("grader gateway", grader_url), spec.grader.name, misfits=misfits)
     engine = VllmEngine([ServerAddress(url) for url in spec.vllm.servers], versions, _engine_options(run, vllm_api_key))
     setup = RolloutSetup(

@@ -9,11 +9,10 @@ from pydantic import Field
 
 from rft.core.base import Record
 from rft.core.grade import TokenUsage, total_usage
+from rft.core.group import REWARD_DIGITS
 
 _SAMPLES = 3
 """So many different errors are shown."""
-_DIGITS = 8
-"""Rewards that agree so far differ by rounding: training finds no signal in them either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,9 @@ def compare(groups: Sequence[Sequence[Regraded]]) -> RegradeReport:
     everything = [rollout for group in groups for rollout in group]
     both = [_pairs(group) for group in groups]
     whole = [pairs for pairs in both if len(pairs) >= 2]
-    ranked = [_columns([(round(old, _DIGITS), round(new, _DIGITS)) for old, new in pairs]) for pairs in whole]
+    ranked = [
+        _columns([(round(old, REWARD_DIGITS), round(new, REWARD_DIGITS)) for old, new in pairs]) for pairs in whole
+    ]
     correlations = [correlation for columns in ranked if (correlation := spearman(*columns)) is not None]
     before, after = _columns([pair for pairs in both for pair in pairs])
     failed = [rollout for rollout in everything if rollout.after is None]
