@@ -15,7 +15,7 @@ from rft.platform.files.checking import DatasetChecks
 from rft.platform.files.incoming import Incoming
 from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
 from rft.platform.files.receiving import FileField, whole_or_nothing
-from rft.platform.files.sweeping import sweep_orphaned_blobs
+from rft.platform.files.sweeping import sweep_expired, sweep_orphaned_blobs
 from rft.platform.files.uploading import receive_upload
 from rft.platform.store.database import Database
 from rft.platform.store.file_store import LocalFileStore
@@ -109,6 +109,39 @@ async def test_a_deleted_files_bytes_go_even_if_the_api_dies_before_it_deletes_t
     assert await sweep_orphaned_blobs(database, LocalFileStore(api.settings.files_dir)) == 1
     assert not bytes_again.exists()
     assert await orphaned(database) == 0
+
+
+async def test_bytes_that_cannot_be_deleted_keep_no_others_and_are_tried_again(
+    client: AsyncOpenAI, api: Api, database: Database
+) -> None:
+    store = LocalFileStore(api.settings.files_dir)
+    stuck, expired, other = [await upload(client) for _ in range(3)]
+    blocked = api.settings.files_dir / stuck.id
+    blocked.unlink()
+    (blocked / "in-the-way").mkdir(parents=True)
+    assert (await client.files.delete(stuck.id)).deleted
+    blocked_too = api.settings.files_dir / expired.id
+    blocked_too.unlink()
+    (blocked_too / "in-the-way").mkdir(parents=True)
+    async with database.transaction() as connection:
+        await connection.execute(
+            "update files set expires_at = clock_timestamp() - case id when %s then interval '2 s'"
+            " else interval '1 s' end",
+            (expired.id,),
+        )
+    assert await sweep_expired(database, store) == 2
+    assert kept(api.settings.files_dir.parent) == sorted([stuck.id, expired.id])
+    await make_due(database)
+    assert await sweep_orphaned_blobs(database, store) == 2
+    assert await sweep_orphaned_blobs(database, store) == 0, "not again at once"
+    for path in (blocked, blocked_too):
+        (path / "in-the-way").rmdir()
+        path.rmdir()
+        path.write_bytes(ROW)
+    await make_due(database)
+    assert await sweep_orphaned_blobs(database, store) == 2
+    assert (kept(api.settings.files_dir.parent), await orphaned(database)) == ([], 0)
+    assert other.id not in [file.id async for file in client.files.list()]
 
 
 async def test_half_written_bytes_are_deleted_with_the_whole_ones(store: LocalFileStore, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow
 from rft.platform.api.errors import BadRequest, Unavailable
 from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
 from rft.platform.store.database import Database
-from rft.platform.store.file_store import FileStore
+from rft.platform.store.file_store import BytesNotDeleted, FileStore
 
 SILENCE_S = 300.0
 """A sender that says nothing for so long has gone."""
@@ -66,9 +66,9 @@ class Incoming:
         """Delete the bytes unless they were kept. Where this fails, the sweeper does it."""
         if self._spared_s is None:
             return
-        if not self._may_be_kept:
-            await self._store.delete(self._storage_key)
-        with suppress(psycopg.OperationalError):
+        with suppress(psycopg.OperationalError, BytesNotDeleted):
+            if not self._may_be_kept:
+                await self._store.delete(self._storage_key)
             async with self._database.transaction() as connection:
                 # Whoever kept them may have committed and not know it: then nobody has to look after them any more.
                 if await OrphanedBlobs(connection).forget(self._storage_key) and self._may_be_kept:

@@ -1,6 +1,8 @@
 """What can be done with files."""
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from functools import partial
 
 from rft.core.dataset_report import DatasetReport
 from rft.platform.api.errors import BadRequest, NotFound
@@ -8,7 +10,7 @@ from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.files.schemas import DatasetObject, FileObject
 from rft.platform.store.file_contents import IN_DATABASE, content_of
-from rft.platform.store.file_store import BytesMissing, FileStore
+from rft.platform.store.file_store import BytesMissing, BytesNotDeleted, FileStore
 from rft.platform.store.unit_of_work import UnitOfWork
 
 
@@ -74,4 +76,9 @@ async def delete_file(uow: UnitOfWork, store: FileStore, file_id: str) -> None:
     await files.delete(file_id)
     if row.storage_key != IN_DATABASE:
         await OrphanedBlobs(uow.connection).add(row.storage_key)
-        uow.after_commit(lambda: store.delete(row.storage_key))
+        uow.after_commit(partial(_delete_bytes, store, row.storage_key))
+
+
+async def _delete_bytes(store: FileStore, storage_key: str) -> None:
+    with suppress(BytesNotDeleted):  # The sweeper tries again, and says so.
+        await store.delete(storage_key)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 import psycopg
 
@@ -10,11 +11,12 @@ from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
 from rft.platform.files.repository import FileRepository
 from rft.platform.store.database import Database
 from rft.platform.store.deleted_cursors import forget_deleted_cursors
-from rft.platform.store.file_store import FileStore
+from rft.platform.store.file_store import BytesNotDeleted, FileStore
 
 _LOG = logging.getLogger(__name__)
 SWEEP_S = 60.0
 AT_ONCE = 100
+_TRY_AGAIN = timedelta(hours=1)
 
 
 Sweep = Callable[[Database, FileStore], Awaitable[int]]
@@ -45,7 +47,8 @@ async def sweep_expired(database: Database, store: FileStore) -> int:
             if await files.unfinished_user(row.id) is not None:
                 continue  # Whatever was made while we looked keeps it; the sweep after its end removes it.
             # The bytes first: whatever breaks in between, the row remembers that they are to go.
-            await store.delete(row.storage_key)
+            if not await _is_deleted(row.storage_key, store):
+                await OrphanedBlobs(connection).add(row.storage_key, spare_for=_TRY_AGAIN)
             removed += await files.delete(row.id)
     return removed
 
@@ -57,9 +60,21 @@ async def sweep_orphaned_blobs(database: Database, store: FileStore) -> int:
         due = await orphaned.lock_due(limit=AT_ONCE)
         for storage_key in due:
             # An upload that is still coming in waits here, and finds that its bytes are deleted.
-            await store.delete(storage_key)
-            await orphaned.forget(storage_key)
+            if await _is_deleted(storage_key, store):
+                await orphaned.forget(storage_key)
+            else:
+                await orphaned.spare(storage_key, _TRY_AGAIN)
     return len(due)
+
+
+async def _is_deleted(storage_key: str, store: FileStore) -> bool:
+    """One that cannot be deleted, as in a folder whose rights were changed, must not keep the others."""
+    try:
+        await store.delete(storage_key)
+    except BytesNotDeleted as error:
+        _LOG.warning("%s; it is tried again in %s", error, _TRY_AGAIN)
+        return False
+    return True
 
 
 async def sweep_deleted_cursors(database: Database, _store: FileStore) -> int:

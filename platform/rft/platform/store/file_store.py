@@ -35,6 +35,10 @@ class BytesUnreadable(RftError):
     """The store does not hand them out: it is away, or its rights were changed."""
 
 
+class BytesNotDeleted(RftError):
+    """The store keeps them: it is away, or its rights were changed."""
+
+
 class FileStore(Protocol):
     """Streams in, streams out; nothing is ever whole in memory."""
 
@@ -50,7 +54,7 @@ class FileStore(Protocol):
         ...
 
     async def delete(self, key: str) -> None:
-        """Forget the bytes, half-written ones too; fine when there are none."""
+        """Forget the bytes, half-written ones too; fine when there are none. Raises BytesNotDeleted."""
         ...
 
 
@@ -91,9 +95,12 @@ class LocalFileStore:
 
     async def delete(self, key: str) -> None:
         """See `FileStore.delete`."""
-        with suppress(FileNotFoundError):
-            await obstore.delete_async(self._store, key)
-        await asyncio.to_thread(self._delete_unfinished, key)
+        try:
+            with suppress(FileNotFoundError):
+                await obstore.delete_async(self._store, key)
+            await asyncio.to_thread(self._delete_unfinished, key)
+        except (ObstoreError, OSError) as error:
+            raise BytesNotDeleted(f"the bytes of {key} could not be deleted: {_reason(error)}") from error
 
     def _delete_unfinished(self, key: str) -> None:
         """What a `put` that was killed has left; the store itself neither lists nor deletes it."""
@@ -111,8 +118,11 @@ async def _bytes_of(key: str, found: "GetResult") -> AsyncIterator[bytes]:
 
 
 def _unreadable(key: str, error: ObstoreError) -> BytesUnreadable:
-    reason = str(error).partition("\n")[0]  # Behind it stands what is for who debugs the library.
-    return BytesUnreadable(f"the bytes of {key} cannot be read: {reason}")
+    return BytesUnreadable(f"the bytes of {key} cannot be read: {_reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    return str(error).partition("\n")[0]  # Behind it stands what is for who debugs the library.
 
 
 @cache
