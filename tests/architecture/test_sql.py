@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from rft.platform.lifecycle import repository, run_repository
+from rft.platform.lifecycle import reconciler_repository, repository, run_repository
 
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
 PLATFORM = ROOT / "platform" / "rft" / "platform"
@@ -69,7 +69,7 @@ def sets_status(statement: str) -> bool:
 def test_every_change_of_a_status_goes_through_a_transition() -> None:
     statements = {
         name: value
-        for module in (repository, run_repository)
+        for module in (reconciler_repository, repository, run_repository)
         for name, value in vars(module).items()
         if isinstance(value, str) and "update jobs set" in value
     }
@@ -92,4 +92,9 @@ def test_a_change_of_a_status_is_made_where_the_machine_is_asked() -> None:
         for path in PLATFORM.rglob("*.py")
         if re.search(r"\b(transition|transition_to)\(", path.read_text())
     }
-    assert moving == {"lifecycle/machine.py", "lifecycle/repository.py", "lifecycle/run_repository.py"}
+    assert moving == {
+        "lifecycle/machine.py",
+        "lifecycle/reconciler_repository.py",
+        "lifecycle/repository.py",
+        "lifecycle/run_repository.py",
+    }

@@ -13,12 +13,17 @@ from rft.core.base import JsonObject
 from rft.platform.evals.output_item_repository import NewOutputItem, OutputItemRepository
 from rft.platform.evals.reconciling import reconcile_eval_runs
 from rft.platform.evals.run_repository import RunRepository
-from rft.platform.lifecycle.lease import LeaseLost
+from rft.platform.lifecycle import expired_leases
+from rft.platform.lifecycle.expired_leases import ExpiredLeases
+from rft.platform.lifecycle.lease import LeaseLost, renew
 from rft.platform.worker.run_eval import run_eval
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.evals.stage import Gate, Stage, gated_rows, inline
 from tests.shared.running_api import collect
+from tests.shared.turned_clock import TurnedClock
 from tests.shared.waiting import PATIENCE_S, until
+
+AT_ONCE = ExpiredLeases(patience_s=0.0)
 
 
 @pytest.fixture
@@ -60,8 +65,41 @@ async def kill(worker: "asyncio.Task[str]") -> None:
 async def end_leases(stage: Stage) -> list[str]:
     """As if time had passed; the runs that are enqueued again."""
     async with stage.context.database.transaction() as connection:
-        await connection.execute("update eval_runs set lease_until = clock_timestamp() - interval '1 second'")
-        return [message.job_id for message in await reconcile_eval_runs(connection, unheard_s=-60.0)]
+        await connection.execute(
+            "update eval_runs set lease_until = clock_timestamp() - interval '1 second' where lease_owner is not null"
+        )
+        return [message.job_id for message in await reconcile_eval_runs(connection, AT_ONCE, unheard_s=-60.0)]
+
+
+async def test_a_run_is_left_to_its_worker_when_the_clock_of_the_database_jumps(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or when the machine slept: its lease has run out, and its worker lives."""
+    clock, leases = TurnedClock(monkeypatch, expired_leases), ExpiredLeases(patience_s=3.0)
+    eval_id = await stage.make()
+    run_id = (await stage.client.evals.runs.create(eval_id, data_source=inline(*gated_rows()))).id
+    lease = await taken(stage, run_id)
+
+    async def look() -> list[str]:
+        clock.turn(2.0)
+        async with stage.context.database.transaction() as connection:
+            return [message.job_id for message in await reconcile_eval_runs(connection, leases, unheard_s=-60.0)]
+
+    async def jump() -> None:
+        async with stage.context.database.transaction() as connection:
+            await connection.execute("update eval_runs set lease_until = clock_timestamp() - interval '1 hour'")
+
+    await jump()
+    assert [await look(), await look()] == [[], []]
+    async with stage.context.database.connection() as connection:
+        await renew(connection, lease, ttl_s=60)
+    assert await look() == []
+    await jump()
+    await stage.client.evals.runs.cancel(run_id, eval_id=eval_id)
+    assert [await look(), await look()] == [[], []], "its worker ends it in good order"
+    assert (await stage.client.evals.runs.retrieve(run_id, eval_id=eval_id)).status == "in_progress"
+    await look()
+    assert (await stage.client.evals.runs.retrieve(run_id, eval_id=eval_id)).status == "canceled"
 
 
 async def test_another_worker_finishes_the_rest(stage: Stage, gate: tuple[Gate, str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from celery import Celery
 
 from rft.platform.evals.reconciling import reconcile_eval_runs
+from rft.platform.lifecycle.expired_leases import ExpiredLeases
 from rft.platform.queue.messages import RUN_EVAL
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.evals.stage import Gate, Stage, gated_rows, inline
@@ -65,9 +66,11 @@ async def test_a_worker_killed_in_the_middle_loses_and_doubles_nothing(
     before = {item.id: item.to_dict() for item in await collect(stage.items(eval_id, run_id))}
     worker.kill()
 
+    leases = ExpiredLeases(patience_s=0.0)
+
     async def is_enqueued() -> bool:
         async with stage.context.database.transaction() as connection:
-            return bool(await reconcile_eval_runs(connection, unheard_s=0.0))
+            return bool(await reconcile_eval_runs(connection, leases, unheard_s=0.0))
 
     await until(is_enqueued, "the reconciler to notice")
     grader.opened.set()

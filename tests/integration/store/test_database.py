@@ -8,7 +8,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from rft.platform.store import database as database_module
-from rft.platform.store.database import Database, with_timeouts
+from rft.platform.store.database import Database, TransactionTimedOut, with_timeouts
 
 TURNS = range(16)
 """Turns of the event loop: a caller whose work is done has given its connection back after fewer."""
@@ -48,6 +48,25 @@ async def test_connections_do_not_wait_for_a_server_that_falls_silent_as_long_as
         told = connection.info.get_parameters()
     names = ("connect_timeout", "tcp_user_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count")
     assert [told.get(name) for name in names] == ["5", "10000", "10", "5", "3"]
+
+
+async def test_the_server_ends_a_transaction_that_stands_still_and_its_caller_is_told_as_of_a_lost_connection(
+    database_url: str,
+) -> None:
+    async with Database(database_url) as database:
+        async with database.connection() as connection:
+            cursor = await connection.execute("show idle_in_transaction_session_timeout")
+            assert await cursor.fetchone() == ("1min",)
+        with pytest.raises(TransactionTimedOut):
+            await stand_still(database)
+        await database.ping()
+
+
+async def stand_still(database: Database) -> None:
+    async with database.transaction() as connection:
+        await connection.execute("set local idle_in_transaction_session_timeout = '50ms'")
+        await asyncio.sleep(0.3)
+        await connection.execute("select 1")
 
 
 def test_what_a_url_says_of_waiting_counts() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from rft.platform.files.service import delete_file
-from rft.platform.lifecycle.job_lease import take_for_validation
-from rft.platform.lifecycle.lease import Cancelled, renew
-from rft.platform.lifecycle.owner import is_alive
+from rft.platform.lifecycle.job_lease import Refusal, take, take_for_validation
+from rft.platform.lifecycle.lease import Cancelled, Lease, renew
+from rft.platform.lifecycle.owner import host_of, is_alive, new_owner
 from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.run_job import run_job
@@ -17,6 +17,8 @@ from tests.integration.worker.running import cancel
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.workbench import Workbench
 from tests.shared.waiting import until
+
+OVER = {"lease_owner": None, "lease_until": None, "may_have_open_rollouts": False}
 
 
 async def counted(bench: Workbench, job_id: str) -> dict[str, Any]:
@@ -44,8 +46,29 @@ async def test_cancelling_a_running_job_stops_its_trainer(bench: Workbench, is_d
         await delete_file(uow, bench.context().file_store, cancelled["training_file"])
     assert await task == "cancelled"
     assert not is_alive(bench.launches[-1])
-    assert await bench.job(job_id) == cancelled | {"lease_owner": None, "lease_until": None}
+    assert await bench.job(job_id) == cancelled | OVER
     assert (await bench.messages(job_id))[-1] == "Fine-tuning job cancelled"
+
+
+async def test_a_cancelled_job_keeps_its_slot_until_its_trainer_has_stopped(bench: Workbench) -> None:
+    """However long that takes: two trainers on one device would both fail."""
+    bench.changed_settings = {"lease_ttl_s": 1.0, "heartbeat_s": 0.2, "trainer_grace_s": 4.0}
+    job_id, other = await bench.queued_job(), await bench.queued_job()
+    bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),), is_deaf=True))
+    task = asyncio.create_task(run_job(job_id, bench.context()))
+    await until((bench.control / "hanging").exists, "the trainer to hang")
+    await cancel(bench, job_id)
+    host, refused = host_of(new_owner()), 0
+    while is_alive(bench.launches[-1]):
+        async with bench.database.connection() as connection:
+            taken = await take(connection, other, owner=f"{host}/1/other", ttl_s=60, slots=1)
+        assert taken is Refusal.NO_SLOT or not is_alive(bench.launches[-1])
+        refused += 1
+        await asyncio.sleep(0.1)
+    assert refused > 20, "its lease would have ended meanwhile"
+    assert await task == "cancelled"
+    async with bench.database.connection() as connection:
+        assert isinstance(await take(connection, other, owner=f"{host}/1/other", ttl_s=60, slots=1), Lease)
 
 
 async def test_nothing_that_a_cancelled_trainer_still_writes_counts(bench: Workbench) -> None:
@@ -62,7 +85,7 @@ async def test_nothing_that_a_cancelled_trainer_still_writes_counts(bench: Workb
     assert counts["result_files"] == 1
     assert await task == "cancelled"
     assert await counted(bench, job_id) == counts
-    assert await bench.job(job_id) == cancelled | {"lease_owner": None, "lease_until": None}
+    assert await bench.job(job_id) == cancelled | OVER
     beyond, _ = EventLog(bench.run_dir(job_id) / layout.EVENTS).read(after_seq=cancelled["last_event_seq"], start=0)
     assert beyond, "it wrote on for a while"
 

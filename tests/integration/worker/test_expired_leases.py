@@ -70,6 +70,21 @@ async def test_a_worker_elsewhere_is_given_its_own_beat_and_not_that_of_the_proc
     assert (await bench.job(job_id))["status"] == "queued"
 
 
+async def test_a_job_to_be_paused_is_left_to_its_worker_when_the_clock_of_the_database_jumps(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker lives, and pauses it in good order."""
+    clock, leases = TurnedClock(monkeypatch, expired_leases), ExpiredLeases(patience_s=3.0)
+    job_id = await bench.queued_job()
+    await held(bench, job_id, owner="a/1/x")
+    query = "update jobs set is_pause_requested = true, lease_until = now() - interval '1 hour' where id = %s"
+    await bench.do(query, job_id)
+    for status in ("running", "running", "paused"):
+        await reconcile_once(bench.database, leases, reconcile_s=0, enqueuer=bench.enqueued.append)
+        assert (await bench.job(job_id))["status"] == status
+        clock.turn(2.0)
+
+
 async def test_a_worker_of_this_machine_that_is_gone_is_not_waited_for_when_its_lease_had_run_out_before(
     bench: Workbench,
 ) -> None:

@@ -120,6 +120,30 @@ async def test_a_released_job_has_no_owner_and_a_released_lease_no_power(bench: 
             await release(connection, lease, JobStatus.FAILED)
 
 
+async def test_a_row_that_somebody_has_locked_holds_up_no_other_job(bench: Workbench) -> None:
+    """As by a process that is frozen in the middle of a transaction."""
+    locked, lost, unheard = [await bench.queued_job() for _ in range(3)]
+    for job_id in (locked, lost):
+        assert isinstance(await taken(bench, job_id, ttl_s=0.0, slots=9), Lease)
+    await bench.do("update jobs set enqueued_at = null where id = %s", unheard)
+
+    async def reconciled() -> set[str]:
+        work = reconcile_once(bench.database, AT_ONCE, reconcile_s=0.0, enqueuer=bench.enqueued.append)
+        return {message.job_id for message in await asyncio.wait_for(work, 10.0)}
+
+    async with await psycopg.AsyncConnection.connect(bench.database_url) as other:
+        await other.execute("select 1 from jobs where id = %s for update", (locked,))
+        assert await reconciled() == {lost, unheard}
+        for wanted in ("is_pause_requested", "is_cancel_requested"):
+            await other.execute(f"update jobs set {wanted} = true where id = %s", (locked,))
+            await other.commit()
+            await other.execute("select 1 from jobs where id = %s for update", (locked,))
+            await reconciled()
+        assert (await bench.job(locked))["status"] == "running"
+    await reconciled()
+    assert (await bench.job(locked))["status"] == "cancelled"
+
+
 async def test_a_heartbeat_gives_up_before_the_lease_ends(bench: Workbench) -> None:
     """The database is gone: whoever else waits for the end of the lease must not find us still at work."""
     job_id = await bench.queued_job()

@@ -84,7 +84,8 @@ async def test_after_a_cancelled_job_whose_trainer_had_to_be_killed(bench: Workb
     cancelled = await cancel(bench, job_id)
     assert await task == "cancelled"
     assert_told(bench, job_id, host)
-    assert await bench.job(job_id) == cancelled | {"lease_owner": None, "lease_until": None}
+    over = {"lease_owner": None, "lease_until": None, "may_have_open_rollouts": False}
+    assert await bench.job(job_id) == cancelled | over
 
 
 async def test_after_a_job_whose_trainer_died_too_often(bench: Workbench, host: LoopbackEndpoint) -> None:
@@ -162,7 +163,8 @@ async def cancelled_and_messages_answered(bench: Workbench, job_id: str) -> None
         await cancel_job(uow, job_id)
     cancelled = await bench.job(job_id)
     await answer(bench)
-    assert await bench.job(job_id) == cancelled
+    told = {"may_have_open_rollouts": False} if cancelled["lease_owner"] is None else {}
+    assert await bench.job(job_id) == cancelled | told
 
 
 async def answer(bench: Workbench) -> None:
@@ -251,8 +253,59 @@ async def test_a_teller_that_fails_changes_nothing_of_the_ending(
     assert all(one in left for one in LEFT)
 
 
+async def after(bench: Workbench, job_id: str, minutes: int) -> list[str]:
+    """The jobs of a reconciler's messages, as if so much time had passed since the end and the last message."""
+    await bench.do(
+        "update jobs set finished_at = finished_at - make_interval(mins => %s),"
+        " enqueued_at = enqueued_at - make_interval(mins => %s) where id = %s",
+        minutes,
+        minutes,
+        job_id,
+    )
+    await reconcile(bench)
+    found = [message.job_id for message in bench.enqueued]
+    bench.enqueued.clear()
+    return found
+
+
+async def test_ends_that_were_not_told_are_told_later_and_less_and_less_often_for_a_day(
+    bench: Workbench, host: LoopbackEndpoint
+) -> None:
+    """Their teller failed, or died, or its message was lost."""
+    job_id = await lost_job(bench, host)
+    await end_lease(bench, job_id)
+    await cancel(bench, job_id)
+    assert await after(bench, job_id, 0) == [], "the message of its cancellation may be under way"
+    assert await after(bench, job_id, 61) == [job_id]
+    assert await after(bench, job_id, 25) == [], "86 minutes after the end, the last was at 61"
+    assert await after(bench, job_id, 40) == [job_id]
+    assert await run_job(job_id, bench.context(is_stopping=lambda: True)) == "was over"
+    assert heard(host) == [], "the worker was shut down before it had told them"
+    assert await run_job(job_id, bench.context()) == "was over"
+    assert_told(bench, job_id, host)
+    assert await after(bench, job_id, 10 * 60) == []
+    leave_open(bench, job_id)
+    await bench.do("update jobs set may_have_open_rollouts = true where id = %s", job_id)
+    assert await after(bench, job_id, 60) == [job_id]
+    assert await after(bench, job_id, 24 * 60) == [], "whoever was away for a day is not told any more"
+
+
+async def test_a_failed_job_whose_worker_died_before_it_told_the_ends(bench: Workbench, host: LoopbackEndpoint) -> None:
+    job_id = await lost_job(bench, host)
+    await bench.do(
+        "update jobs set status = 'failed', finished_at = clock_timestamp(), lease_owner = null, lease_until = null,"
+        " enqueued_at = clock_timestamp() where id = %s",
+        job_id,
+    )
+    assert await after(bench, job_id, 1) == [], "its own worker may still do it"
+    assert await after(bench, job_id, 60) == [job_id]
+    assert await run_job(job_id, bench.context()) == "was over"
+    assert_told(bench, job_id, host)
+
+
 async def test_a_job_without_open_rollouts_starts_nobody(bench: Workbench, host: LoopbackEndpoint) -> None:
     job_id = await job_with_host(bench, host)
     assert await run_job(job_id, bench.context()) == "over"
     assert "tell_left_open" not in (bench.run_dir(job_id) / layout.LOG).read_text()
     assert heard(host) == []
+    assert not (await bench.job(job_id))["may_have_open_rollouts"]

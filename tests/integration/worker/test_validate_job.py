@@ -5,6 +5,7 @@ import json
 import pytest
 
 from rft.core.hyperparameters import LoraSpec
+from rft.platform.lifecycle.job_lease import take_for_validation
 from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.rehearsals.repository import NewRehearsal, RehearsalRepository
 from rft.platform.worker.validate_job import validate_job
@@ -213,6 +214,19 @@ async def test_a_store_that_stays_away_fails_the_job_in_the_end(bench: Workbench
     job = await bench.job(job_id)
     assert (job["status"], job["error"]["code"], job["error"]["param"]) == ("failed", "internal_error", None)
     assert "could not be validated, 3 times" in job["error"]["message"]
+
+
+async def test_files_that_end_each_worker_that_reads_them_fail_the_job_in_the_end(bench: Workbench) -> None:
+    """As one that is killed for its memory: it can say nothing itself."""
+    bench.changed_settings = {"max_launches_without_progress": 3}
+    job_id = await bench.new_job()
+    for _ in range(3):
+        async with bench.database.connection() as connection:
+            assert await take_for_validation(connection, job_id, owner="elsewhere/1/x", ttl_s=0.0) is not None
+    assert await validate_job(job_id, bench.context()) == "failed"
+    job = await bench.job(job_id)
+    assert (job["status"], job["error"]["code"]) == ("failed", "internal_error")
+    assert "could not be validated, 3 times. The last time: the worker ended" in job["error"]["message"]
 
 
 async def test_a_second_message_does_nothing(bench: Workbench) -> None:

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from rft.core.base import Record
 from rft.platform.api.pagination import Order
 from rft.platform.evals.figures import RunFigures
-from rft.platform.lifecycle.lease import EXPIRED, GIVE_BACK, TAKE, Lease, LeasedTable, lock_row, occupants
+from rft.platform.lifecycle.lease import EXPIRED, GIVE_BACK, GIVEN_UP, TAKE, Lease, LeasedTable, lock_row, occupants
 from rft.platform.lifecycle.owner import host_of
 from rft.platform.lifecycle.records import JobError
 from rft.platform.store.advisory_locks import lock_host_slots
@@ -167,23 +167,27 @@ class RunRepository:
         await self._connection.execute(query, (lease.id,))
         return True
 
-    async def lock_orphaned_cancelled(self) -> list[tuple[str, str]]:
-        """Runs to be cancelled that no worker has, each with its eval; locked."""
+    async def lock_orphaned_cancelled(self, silent: Sequence[str]) -> list[tuple[str, str]]:
+        """Runs to be cancelled that no worker has, each with its eval; locked. `silent`: see `GIVEN_UP`."""
         query: LiteralString = (
             "select id, eval_id from eval_runs where status in ('queued', 'in_progress') and is_cancel_requested and "
-            + EXPIRED
+            + GIVEN_UP
             + " for update skip locked"
         )
-        cursor = await self._connection.execute(query)
+        cursor = await self._connection.execute(query, {"silent": list(silent)})
         return [(row[0], row[1]) for row in await cursor.fetchall()]
 
     async def end_unleased(self, run_id: str, ended: RunEnd, figures: RunFigures | None) -> None:
         """The same for a run that nobody has; the caller has locked it."""
         await self._connection.execute(_END, {"id": run_id} | _written(ended, figures))
 
-    async def unanswered(self, *, after_s: float, limit: int) -> list[str]:
-        """Runs without a worker, oldest first, whose message was not answered for so long; sent again as of now."""
-        cursor = await self._connection.execute(_UNANSWERED, {"after_s": after_s, "limit": limit})
+    async def unanswered(self, silent: Sequence[str], *, after_s: float, limit: int) -> list[str]:
+        """Runs without a worker, oldest first, whose message was not answered for so long; sent again as of now.
+
+        `silent`: see `GIVEN_UP`.
+        """
+        values = {"silent": list(silent), "after_s": after_s, "limit": limit}
+        cursor = await self._connection.execute(_UNANSWERED, values)
         return [row[0] for row in await cursor.fetchall()]
 
     async def _fetch(self, query: LiteralString, values: Mapping[str, object]) -> list[RunRow]:
@@ -259,7 +263,7 @@ _FORGET_ERRORS: LiteralString = "delete from eval_output_items where run_id = %(
 _UNANSWERED: LiteralString = (
     "update eval_runs set enqueued_at = clock_timestamp() where id in ("
     "select id from eval_runs where (status = 'queued' or (status = 'in_progress' and "
-    + EXPIRED
+    + GIVEN_UP
     + ")) and enqueued_at < clock_timestamp() - make_interval(secs => %(after_s)s)"
-    " order by created_at, id limit %(limit)s) returning id"
+    " order by created_at, id limit %(limit)s for update skip locked) returning id"
 )

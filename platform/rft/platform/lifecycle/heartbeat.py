@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg_pool import PoolTimeout
 
-from rft.platform.lifecycle.lease import Cancelled, Lease, LeaseLost, RequestedAction, renew
+from rft.platform.lifecycle.lease import Cancelled, Lease, LeaseLost, RequestedAction, Requests, keep_slot, renew
 from rft.platform.store.database import LEND_TIMEOUT_S, Database
 from rft.platform.store.stop_tasks import stop_tasks
 
@@ -37,7 +37,9 @@ class Heartbeat:
     on_lost: Callable[[], None]
     is_lost: bool = False
     is_cancelled: bool = False
-    """The work was cancelled: nothing may be written any more, but there is time to stop in good order."""
+    """The work was cancelled: nothing may be written any more, but there is time to stop in good order.
+
+    Its slot is kept meanwhile."""
     is_over: bool = False
     """The work under this lease has ended: it is renewed no more."""
     action: RequestedAction | None = None
@@ -92,7 +94,7 @@ class Heartbeat:
         wait_s = self.every_s
         while True:
             await asyncio.sleep(max(0.0, min(wait_s, self._left_s())))
-            if self.is_lost or self.is_cancelled:
+            if self.is_lost:
                 return
             if self._left_s() <= 0:
                 for beat in self._beats:
@@ -123,7 +125,7 @@ class Heartbeat:
         asked_at = time.monotonic()
         try:
             async with self.database.connection() as connection:
-                requests = await renew(connection, self.lease, ttl_s=self.ttl_s)
+                requests = await self._renew(connection)
         except Cancelled:
             self.is_cancelled = True
         except LeaseLost as error:
@@ -136,9 +138,16 @@ class Heartbeat:
         else:
             if asked_at >= self.confirmed_at:  # A later one may have been answered before.
                 self.confirmed_at = asked_at
-                self.action, self.endpoints_version = requests.action, requests.endpoints_version
+                if requests is not None:
+                    self.action, self.endpoints_version = requests.action, requests.endpoints_version
             return True
         return False
+
+    async def _renew(self, connection: AsyncConnection[TupleRow]) -> Requests | None:
+        """None for what was cancelled. Raises LeaseLost."""
+        if self.is_cancelled:
+            return await keep_slot(connection, self.lease, ttl_s=self.ttl_s)
+        return await renew(connection, self.lease, ttl_s=self.ttl_s)
 
     def _reason(self, error: Exception) -> str:
         """Why the database took nothing; a full disk is forgotten, unless this is only an answer that came too late."""

@@ -88,6 +88,8 @@ TAKE: LiteralString = (
 """What sets a lease, in an `update`; return `lease_token`."""
 GIVE_BACK: LiteralString = "lease_owner = null, lease_until = null"
 """What ends a lease, in an `update`. The token stays, so that the next one is higher."""
+UNLOCKED: LiteralString = " for update skip locked"
+"""Of the rows that are looked for: one that somebody has locked, and maybe keeps, holds up none of the others."""
 _STANDS: LiteralString = "lease_token = %(token)s and lease_owner = %(owner)s and status = any(%(standing)s)"
 """The owner, too: a database that failed over and lost its last commits gives a token twice."""
 
@@ -112,6 +114,17 @@ async def renew(connection: AsyncConnection[TupleRow], lease: Lease, *, ttl_s: f
     async with connection.transaction():
         action, endpoints_version = await _stand(connection, lease, query, {"ttl_s": ttl_s})
     return Requests(None if action is None else RequestedAction(action), endpoints_version)
+
+
+async def keep_slot(connection: AsyncConnection[TupleRow], lease: Lease, *, ttl_s: float) -> None:
+    """What was cancelled under this lease takes up its slot for another `ttl_s`, where its table has it so."""
+    await connection.execute(
+        "update "
+        + lease.table.name
+        + " set lease_until = clock_timestamp() + make_interval(secs => %s)"
+        + " where id = %s and lease_owner = %s and status = 'cancelled' and status = any(%s)",
+        (ttl_s, lease.id, lease.owner, list(lease.table.occupying)),
+    )
 
 
 async def occupants(
@@ -150,7 +163,13 @@ async def end_dead_leases(connection: AsyncConnection[TupleRow], table: LeasedTa
     for id_, token, owner in await cursor.fetchall():
         if is_surely_dead(owner):
             await connection.execute(
-                "update " + table.name + " set lease_until = clock_timestamp() where id = %s and lease_token = %s",
+                "update "
+                + table.name
+                + " set lease_until = clock_timestamp() where id in (select id from "
+                + table.name
+                + " where id = %s and lease_token = %s"
+                + UNLOCKED
+                + ")",
                 (id_, token),
             )
             ended.append(id_)

@@ -16,6 +16,10 @@ class Transition:
     """Statuses that a job may have before; a statement changes no job with another one."""
     to: JobStatus
 
+    def values(self) -> dict[str, object]:
+        """What a statement calls `expected` and `to`."""
+        return {"expected": [str(status) for status in self.expected], "to": str(self.to)}
+
 
 def transition(expected: Iterable[JobStatus], to: JobStatus) -> Transition:
     """The change from any of `expected` to `to`; a status may also stay what it is.

@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from rft.core.errors import IllegalTransition
 from rft.core.job import JobStatus
-from rft.platform.lifecycle.lease import EXPIRED, GIVE_BACK, GIVEN_UP, TAKE, LeasedTable
+from rft.platform.lifecycle.lease import EXPIRED, GIVE_BACK, TAKE, LeasedTable
 from rft.platform.lifecycle.machine import UNFINISHED, Transition, transition
 from rft.platform.lifecycle.records import NewJob, SlotHolder
 
@@ -28,7 +28,6 @@ START = transition({JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.PAUSED}, JobS
 PAUSE = transition({JobStatus.QUEUED}, JobStatus.PAUSED)
 PAUSE_UNLEASED = transition({JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.PAUSED}, JobStatus.PAUSED)
 RESUME = transition({JobStatus.PAUSED}, JobStatus.QUEUED)
-REQUEUE = transition({JobStatus.RUNNING, JobStatus.PAUSED}, JobStatus.QUEUED)
 CANCEL = transition(UNFINISHED, JobStatus.CANCELLED)
 
 
@@ -132,46 +131,20 @@ class LifecycleRepository:
         """Cancel a job that is to be cancelled and that no worker has; False when there was nothing to do."""
         return await self._move(CANCEL, _CANCEL_UNLEASED, {"id": job_id}) is not None
 
-    async def is_cancelled(self, job_id: str) -> bool:
-        """Whether it was cancelled, and no worker still stops its trainer."""
-        return await self._ids(_IS_CANCELLED, {"id": job_id}) != []
+    async def may_have_left_open(self, job_id: str) -> bool:
+        """Whether it is over, no worker still stops its trainer, and not all ends of its rollouts are told."""
+        return await self._ids(_MAY_HAVE_LEFT_OPEN, {"id": job_id}) != []
+
+    async def mark_ends_told(self, job_id: str) -> None:
+        """None of its rollouts is open any more, unless it goes on."""
+        await self._connection.execute(_MARK_ENDS_TOLD, {"id": job_id})
 
     async def pause_unleased(self, job_id: str) -> tuple[int, int | None] | None:
         """Pause a job that is to be paused and that no worker has: its lease's last token and its step."""
         row = await self._move(PAUSE_UNLEASED, _PAUSE_UNLEASED, {"id": job_id})
         return None if row is None else (row[0], row[1])
 
-    async def to_cancel(self) -> list[str]:
-        """Jobs that are to be cancelled and that no worker has."""
-        return await self._ids(_TO_CANCEL, {})
-
-    async def left_cancelled(self) -> list[str]:
-        """Cancelled jobs whose worker fell silent before their trainer had stopped, each once."""
-        return await self._ids(_LEFT_CANCELLED, {})
-
-    async def to_pause(self) -> list[str]:
-        """Jobs that are to be paused and that no worker has."""
-        return await self._ids(_TO_PAUSE, {})
-
-    async def requeue_expired(self, silent: Sequence[str]) -> list[tuple[str, int]]:
-        """Running and held jobs whose worker fell silent wait for another, to be told of at once: ids and tokens.
-
-        `silent`: jobs whose worker had its time to renew its lease. One that its customer paused has no hold and is
-        left alone.
-        """
-        cursor = await self._connection.execute(_REQUEUE_EXPIRED, {**_of(REQUEUE), "silent": list(silent)})
-        return [(job_id, token) for job_id, token in await cursor.fetchall()]
-
     # Messages to workers.
-
-    async def forget_message(self, job_ids: Sequence[str]) -> None:
-        """The worker that took these jobs' messages is gone: their messages are due again at once."""
-        await self._connection.execute("update jobs set enqueued_at = null where id = any(%s)", (list(job_ids),))
-
-    async def unanswered(self, *, after_s: float) -> list[tuple[str, JobStatus]]:
-        """Jobs that wait and whose message was not answered for so long; it counts as sent again now."""
-        cursor = await self._connection.execute(_UNANSWERED, {"after_s": after_s})
-        return [(job_id, JobStatus(status)) for job_id, status in await cursor.fetchall()]
 
     async def next_queued(self) -> str | None:
         """The job that has waited longest; its message counts as sent now."""
@@ -191,7 +164,7 @@ class LifecycleRepository:
     async def _move(
         self, change: Transition, statement: LiteralString, values: Mapping[str, object]
     ) -> TupleRow | None:
-        cursor = await self._connection.execute(statement, {**values, **_of(change)})
+        cursor = await self._connection.execute(statement, {**values, **change.values()})
         return await cursor.fetchone()
 
     async def _must_move(
@@ -207,10 +180,6 @@ class LifecycleRepository:
     async def _ids(self, query: LiteralString, values: Mapping[str, object]) -> list[str]:
         cursor = await self._connection.execute(query, values)
         return [row[0] for row in await cursor.fetchall()]
-
-
-def _of(change: Transition) -> dict[str, object]:
-    return {"expected": [str(status) for status in change.expected], "to": str(change.to)}
 
 
 SLOT_HOLDERS: LiteralString = (
@@ -248,6 +217,7 @@ _RESUME: LiteralString = (
 )
 _CANCEL: LiteralString = (
     "update jobs set status = %(to)s, finished_at = clock_timestamp(), is_cancel_requested = true,"
+    " enqueued_at = clock_timestamp(),"
     " is_pause_requested = false, hold = null, pause_reason = null, lease_token = lease_token + 1,"
     " lease_owner = case when " + _HAS_TRAINER + " then lease_owner end,"
     " lease_until = case when " + _HAS_TRAINER + " then lease_until end"
@@ -255,7 +225,7 @@ _CANCEL: LiteralString = (
 )
 _TAKE_OLDEST: LiteralString = (
     "update jobs set status = %(to)s, hold = null, waits_for = null, " + TAKE + ","
-    " train_slot = %(slot)s, started_at = coalesce(started_at, clock_timestamp())"
+    " train_slot = %(slot)s, may_have_open_rollouts = true, started_at = coalesce(started_at, clock_timestamp())"
     " where id = (select id from jobs where " + _RUNNABLE + " and (id = %(id)s or (status = 'queued'"
     " and exists (select 1 from jobs where id = %(id)s and status = 'queued' and " + _RUNNABLE + ")))"
     " order by created_at, id limit 1 for update skip locked)"
@@ -279,31 +249,11 @@ _PAUSE_UNLEASED: LiteralString = (
     " and is_pause_requested and not is_cancel_requested and status = any(%(expected)s)"
     " and (status <> 'paused' or hold is not null) and " + EXPIRED + " returning lease_token, current_step"
 )
-_TO_CANCEL: LiteralString = (
-    "select id from jobs where is_cancel_requested"
-    " and status in ('validating_files', 'queued', 'running', 'paused') and " + EXPIRED
+HAS_LEFT_OPEN: LiteralString = (
+    "may_have_open_rollouts and status in ('succeeded', 'failed', 'cancelled') and " + EXPIRED
 )
-_IS_CANCELLED: LiteralString = "select id from jobs where id = %(id)s and status = 'cancelled' and " + EXPIRED
-_LEFT_CANCELLED: LiteralString = (
-    "update jobs set "
-    + GIVE_BACK
-    + " where status = 'cancelled' and lease_owner is not null and "
-    + EXPIRED
-    + " returning id"
-)
-_TO_PAUSE: LiteralString = (
-    "select id from jobs where is_pause_requested and status in ('queued', 'running', 'paused') and " + EXPIRED
-)
-_REQUEUE_EXPIRED: LiteralString = (
-    "update jobs set status = %(to)s, hold = null, " + GIVE_BACK + ", enqueued_at = null"
-    " where status = any(%(expected)s) and (status <> 'paused' or hold is not null)"
-    " and not is_pause_requested and " + GIVEN_UP + " returning id, lease_token"
-)
-_UNANSWERED: LiteralString = (
-    "update jobs set enqueued_at = clock_timestamp() where status in ('validating_files', 'queued')"
-    " and not is_cancel_requested and " + EXPIRED + " and (enqueued_at is null"
-    " or enqueued_at < clock_timestamp() - make_interval(secs => %(after_s)s)) returning id, status"
-)
+_MAY_HAVE_LEFT_OPEN: LiteralString = "select id from jobs where id = %(id)s and " + HAS_LEFT_OPEN
+_MARK_ENDS_TOLD: LiteralString = "update jobs set may_have_open_rollouts = false where id = %(id)s and " + HAS_LEFT_OPEN
 _NEXT_QUEUED: LiteralString = (
     "update jobs set enqueued_at = clock_timestamp() where id = (select id from jobs where status = 'queued'"
     " order by created_at, id limit 1 for update skip locked) returning id"

@@ -172,11 +172,12 @@ class RunRepository:
 
     async def _move(self, change: Transition, statement: LiteralString, **values: object) -> TupleRow:
         """Raises IllegalTransition when the job has none of the expected statuses."""
-        expected = [str(status) for status in change.expected]
-        cursor = await self._write(statement, **values, expected=expected, to=str(change.to))
+        cursor = await self._write(statement, **values, **change.values())
         row = await cursor.fetchone()
         if row is None:
-            raise IllegalTransition(f"{self._lease.id} is not {' or '.join(expected)} and cannot become {change.to}")
+            raise IllegalTransition(
+                f"{self._lease.id} is not {' or '.join(change.expected)} and cannot become {change.to}"
+            )
         return row
 
     async def _returned(self, statement: LiteralString, **values: object) -> TupleRow:

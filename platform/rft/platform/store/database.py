@@ -27,6 +27,16 @@ _TIMEOUTS = {
 """Of libpq. Without them a host that is gone without a word is waited for as the kernel has it: a quarter of an hour
 for an answer, two hours on a connection that only listens. A host that lives and takes its time is waited for."""
 
+_OF_THE_SERVER = {
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "idle_in_transaction_session_timeout": "60s",
+}
+"""The same for the server's end. Without them it keeps the locks of a host that is gone for two hours, and those of a
+process that is frozen in the middle of a transaction for as long as it is."""
+
 
 class NoFreeConnection(PoolTimeout):
     """All connections of the pool are in use; the database itself may well answer."""
@@ -34,6 +44,10 @@ class NoFreeConnection(PoolTimeout):
 
 class ReadOnlyServer(psycopg.OperationalError):
     """The server takes no writes now, as in a failover."""
+
+
+class TransactionTimedOut(psycopg.OperationalError):
+    """The server ended a transaction in which nothing was asked for too long."""
 
 
 def with_timeouts(url: str) -> str:
@@ -44,6 +58,10 @@ def with_timeouts(url: str) -> str:
 
 async def _configure(connection: AsyncConnection[TupleRow]) -> None:
     set_json_loads(from_json, connection)  # three times as fast as the standard library's
+    await connection.execute(
+        "select set_config(name, value, false) from unnest(%s::text[], %s::text[]) as settings (name, value)",
+        (list(_OF_THE_SERVER), list(_OF_THE_SERVER.values())),
+    )
 
 
 async def _check(connection: AsyncConnection[TupleRow]) -> None:
@@ -117,6 +135,8 @@ class Database:
         except psycopg.errors.ReadOnlySqlTransaction as error:
             await connection.close()  # The next one may lead to the new primary.
             raise ReadOnlyServer(str(error)) from error
+        except psycopg.errors.IdleInTransactionSessionTimeout as error:
+            raise TransactionTimedOut(str(error)) from error
         finally:
             self._lent -= 1
             await self._pool.putconn(connection)

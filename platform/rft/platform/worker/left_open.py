@@ -9,6 +9,7 @@ from pathlib import Path
 from rft.core.spec import RunSecrets
 from rft.platform.child_process import exit_message, launch
 from rft.platform.jobs.repository import JobRepository
+from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.preparation import spec_and_secrets
@@ -22,7 +23,7 @@ _TELLING_S = 90.0
 
 
 async def tell_left_open(job_id: str, context: WorkerContext, secrets: RunSecrets | None = None) -> None:
-    """Changes nothing of the job, and needs no lease: the run directory has a lock of its own. Never raises.
+    """Needs no lease: the run directory has a lock of its own. Never raises: what is left is told later (`left_open`).
 
     `secrets`: what the job's last trainer was handed; None: as they are in the job's row now, with its endpoints.
     """
@@ -30,6 +31,9 @@ async def tell_left_open(job_id: str, context: WorkerContext, secrets: RunSecret
     try:
         if has_open_rollouts(folder):
             await _tell(folder, secrets or await _prepare(job_id, context, folder), context.is_stopping)
+        if folder.is_dir() and not has_open_rollouts(folder):
+            async with context.database.transaction() as connection:
+                await LifecycleRepository(connection).mark_ends_told(job_id)
     except Exception:
         _LOG.exception("%s: the ends of its rollouts were not told", job_id)
 

@@ -13,7 +13,8 @@ from rft.platform.lifecycle.ending import cancel_unleased, pause_unleased
 from rft.platform.lifecycle.events import add_event, notify
 from rft.platform.lifecycle.expired_leases import ExpiredLeases
 from rft.platform.lifecycle.lease import end_dead_leases
-from rft.platform.lifecycle.repository import JOBS, LifecycleRepository
+from rft.platform.lifecycle.reconciler_repository import ReconcilerRepository
+from rft.platform.lifecycle.repository import JOBS
 from rft.platform.queue.messages import RUN_JOB, VALIDATE_JOB, TaskMessage
 from rft.platform.queue.publishing import Enqueuer, enqueue_all
 from rft.platform.regrades.repository import REGRADES, RegradeRepository
@@ -66,7 +67,7 @@ async def reconcile_once(
             return []
         messages = await _reconcile_jobs(connection, leases, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
         messages += await reconcile_rehearsals(connection, leases, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
-        messages += await reconcile_eval_runs(connection, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
+        messages += await reconcile_eval_runs(connection, leases, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
         await end_dead_leases(connection, REGRADES)
         await RegradeRepository(connection).fail_expired()
     await enqueue_all(messages, enqueuer)
@@ -76,19 +77,20 @@ async def reconcile_once(
 async def _reconcile_jobs(
     connection: AsyncConnection[TupleRow], leases: ExpiredLeases, *, unheard_s: float
 ) -> list[TaskMessage]:
-    jobs = LifecycleRepository(connection)
+    jobs = ReconcilerRepository(connection)
     await jobs.forget_message(await end_dead_leases(connection, JOBS))
-    for job_id in await jobs.to_cancel():
-        await cancel_unleased(connection, job_id)
-    for job_id in await jobs.to_pause():
-        await pause_unleased(connection, job_id)
     found = await leases.look(connection, JOBS)
+    for job_id in await jobs.to_cancel(found.silent):
+        await cancel_unleased(connection, job_id)
+    for job_id in await jobs.to_pause(found.silent):
+        await pause_unleased(connection, job_id)
     for job_id, token in await jobs.requeue_expired(found.silent):
         _LOG.warning("%s: its worker fell silent, the job is queued again", job_id)
         message = "The worker fell silent; the job goes on from its last checkpoint when a worker is there"
         await add_event(connection, job_id, message, level="warn", key=f"requeued:{token}")
         await notify(connection, job_id)
-    left = [TaskMessage(RUN_JOB, job_id) for job_id in await jobs.left_cancelled()]
+    over = [*await jobs.left_cancelled(), *await jobs.left_open(after_s=unheard_s)]
+    left = [TaskMessage(RUN_JOB, job_id) for job_id in over]
     if found.waited_for:  # Whoever lives after all has a slot, which looks free until the next beat.
         return left
     return left + [

@@ -96,6 +96,8 @@ class Validation:
 
     async def execute(self) -> str:
         """Read the files and write down the result. Raises LeaseLost."""
+        if self._takes > self.context.settings.max_launches_without_progress:
+            return await self._give_up(self._takes - 1, "the worker ended in the middle of it")
         try:
             return await self._validate()
         except LeaseLost:
@@ -107,11 +109,18 @@ class Validation:
 
     async def _broke(self, reason: str) -> str:
         """Fail the job, or tell that it is tried again: by whoever takes it once this lease has ended."""
-        takes = self.lease.token  # A job that was never queued was taken for nothing else.
-        if takes < self.context.settings.max_launches_without_progress:
+        if self._takes < self.context.settings.max_launches_without_progress:
             await self.beat.write(lambda connection: self._tell_again(connection, reason))
             return "to be validated again"
-        message = f"The files of the job could not be validated, {takes} times. The last time: {reason}"
+        return await self._give_up(self._takes, reason)
+
+    @property
+    def _takes(self) -> int:
+        """How many workers took it: a job that was never queued was taken for nothing else."""
+        return self.lease.token
+
+    async def _give_up(self, times: int, reason: str) -> str:
+        message = f"The files of the job could not be validated, {times} times. The last time: {reason}"
         error = JobError(code="internal_error", message=message)
         await self.beat.write(lambda connection: fail(connection, self.lease, error, key="files"))
         self.beat.is_over = True

@@ -7,12 +7,12 @@ import pytest
 
 from rft.core.errors import IllegalTransition
 from rft.core.job import TERMINAL, TRANSITIONS, JobStatus
-from rft.platform.lifecycle import repository, run_repository
+from rft.platform.lifecycle import reconciler_repository, repository, run_repository
 from rft.platform.lifecycle.machine import UNFINISHED, Transition, transition, transition_to
 
 
 def named_changes() -> Iterator[tuple[str, Transition]]:
-    for module in (repository, run_repository):
+    for module in (reconciler_repository, repository, run_repository):
         yield from ((name, value) for name, value in vars(module).items() if isinstance(value, Transition))
 
 
