@@ -13,8 +13,11 @@ import psycopg
 import pytest
 
 from rft.core.events import RolloutDone, RunStarted, TrainEvent
+from rft.core.failure import Stage as FailureStage
 from rft.core.messages import Message, Role
 from rft.core.rollout import Split
+from rft.egress.endpoint import Endpoint
+from rft.egress.endpoint_client import EndpointClient
 from rft.platform.api.key_repository import create_key
 from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
@@ -114,7 +117,8 @@ async def scene(bench: Workbench) -> AsyncIterator[Scene]:
     async with AsyncExitStack() as stack:
         courtroom = await stack.enter_async_context(LoopbackEndpoint(judge))
         bench.changed_settings |= {
-            "judge_base_url": f"{courtroom.base_url}/v1", "max_retries": 1, "retry_first_wait_s": 0.01
+            "judge_base_url": f"{courtroom.base_url}/v1", "max_retries": 1, "retry_first_wait_s": 0.01,
+            "retry_total_s": 3.0
         }  # fmt: skip
         port = stack.enter_context(Served(bench.settings, ReceivedMessages()))
         http = httpx.AsyncClient(
@@ -211,6 +215,39 @@ async def test_a_grader_without_scores_is_reported_and_no_zero_appears(scene: Sc
     assert ended["grader"]["headers"] == {"X-Key": "**********"}
     rows = await scene.bench.all("select * from regrades")
     assert "secret-value" not in repr(rows)
+
+
+async def test_a_grader_that_is_down_is_not_asked_about_every_rollout(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "_BATCH", 4)
+    down = ScriptedEndpoint(faults=FaultSequence([None, Fault(FaultKind.STATUS, status=503)], last_stays=True))
+    async with LoopbackEndpoint(down) as customer:
+        ended = await scene.finished(grader={"type": "endpoint", "url": customer.grader_url})
+    assert (ended["status"], ended["error"]["code"], ended["error"]["param"]) == ("failed", "grader_failed", "grader")
+    assert ended["error"]["message"] == (
+        "None of the first 4 rollouts got a score (server_error: 4); the others were not tried."
+    )
+    asked = {trace_id for call in down.calls if call.body and (trace_id := json.loads(call.body).get("trace_id"))}
+    assert asked <= {rollout(scene.job_id, STEPS, index).trace_id for index in range(4)}
+
+
+async def test_regrades_at_once_keep_to_an_endpoints_caps(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has limiters of its own: together they keep to what the endpoint was promised."""
+    opened: list[EndpointClient] = []
+    open_client = EndpointClient.open
+
+    def remembered(*args: Any, **more: Any) -> EndpointClient:
+        opened.append(open_client(*args, **more))
+        return opened[-1]
+
+    monkeypatch.setattr(EndpointClient, "open", remembered)
+    assert (await scene.finished())["status"] == "succeeded"
+    endpoint = Endpoint(
+        name="x", stage=FailureStage.GRADER, url="http://127.0.0.1:9/x", max_concurrency=8, rate_limit=1.0
+    )
+    assert [client.limits.limiter(endpoint).load().rate_limit for client in opened] == [0.5]
+    assert [client.limits.limiter(endpoint).load().limit for client in opened] == [4]
 
 
 async def test_a_job_whose_file_is_gone_cannot_be_regraded(scene: Scene) -> None:

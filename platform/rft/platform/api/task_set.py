@@ -5,6 +5,7 @@ import logging
 from collections.abc import Coroutine
 
 AT_ONCE = 2
+"""Heavy ones."""
 _LOG = logging.getLogger(__name__)
 
 

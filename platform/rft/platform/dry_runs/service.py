@@ -148,8 +148,12 @@ async def open_client(
     *,
     on_attempt: Callable[[Attempt], None] | None = None,
     idempotency_scope: str | None = None,
+    limits: Limits | None = None,
 ) -> AsyncGenerator[tuple[EndpointClient, RunSecrets]]:
-    """Connections as a trainer has them, with patience for a dry run; `own` with what the platform adds."""
+    """Connections as a trainer has them, with patience for a dry run; `own` with what the platform adds.
+
+    `limits`: for many calls; None: those of one.
+    """
     settings = services.settings
     async with services.database.transaction() as connection:
         added = await whole_run_secrets(connection, None, services.secret_box, settings)
@@ -161,7 +165,7 @@ async def open_client(
             total_s=min(settings.retry_total_s, MAX_TOTAL_S),
             first_wait_s=settings.retry_first_wait_s,
         ),
-        limits=Limits.fixed(settings.max_calls_in_flight),
+        limits=limits or Limits.fixed(settings.max_calls_in_flight),
         signer=Signer(secrets.signing_secrets) if secrets.signing_secrets else None,
         on_attempt=on_attempt,
         idempotency_scope=idempotency_scope,

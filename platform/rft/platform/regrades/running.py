@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -20,12 +21,15 @@ from rft.core.grade import Grade
 from rft.core.graders import GraderSpec
 from rft.core.rollout import Split
 from rft.core.spec import RunSecrets
+from rft.egress.breaker import BreakerSettings
 from rft.egress.endpoint_client import EndpointClient
+from rft.egress.limits import Limits
 from rft.grader_gateway.build import OpenGrader, open_any_grader
 from rft.grader_gateway.builtin.sandbox.pool import AT_ONCE
 from rft.grader_gateway.builtin.sandbox.slots import SlotShare
 from rft.platform.api.dependencies import Services
-from rft.platform.dry_runs.service import open_client
+from rft.platform.api.task_set import AT_ONCE as REGRADES_AT_ONCE
+from rft.platform.dry_runs.service import MAX_TOTAL_S, open_client
 from rft.platform.jobs.repository import JobRow
 from rft.platform.jobs.rows import RowsGone, rows_of
 from rft.platform.jobs.run_spec import described_tools, ordered_format
@@ -35,6 +39,7 @@ from rft.platform.lifecycle.records import JobError
 from rft.platform.orders.grader_specification import to_judge
 from rft.platform.regrades.comparison import Regraded, RegradeReport, compare
 from rft.platform.regrades.repository import RegradeRepository, Selection, StoredRollout
+from rft.platform.settings import Settings
 from rft.rollouts.group import with_tools
 
 _LOG = logging.getLogger(__name__)
@@ -115,18 +120,38 @@ async def _regrade(services: Services, work: Work) -> RegradeReport:
     items = await _items(services, work.job, stored)
     compared: list[list[Regraded]] = []
     async with AsyncExitStack() as stack:
+        limits = _limits(services.settings)
         client, secrets = await _patiently(
-            lambda: stack.enter_async_context(open_client(services, work.secrets, idempotency_scope=work.lease.id))
+            lambda: stack.enter_async_context(
+                open_client(services, work.secrets, idempotency_scope=work.lease.id, limits=limits)
+            )
         )
         grader = _open_grader(services, work, client, secrets)
         try:
             for batch in _batches(stored):
+                _expect_some_score(compared)
                 compared += await _grade_batch(services, work, batch, items, grader)
                 done = sum(map(len, compared))
                 await _in_database(services, lambda rows, done=done: rows.progress(work.lease, done))
         finally:
             await grader.aclose()
     return compare(compared)
+
+
+def _limits(settings: Settings) -> Limits:
+    """One regrade's part. An endpoint that is away is waited for as long as one call of a dry run may take."""
+    breaker = BreakerSettings(max_open_s=min(settings.retry_total_s, MAX_TOTAL_S))
+    return Limits.of(settings.egress, breaker=breaker, sharers=REGRADES_AT_ONCE)
+
+
+def _expect_some_score(compared: Sequence[Sequence[Regraded]]) -> None:
+    """Before a grader is asked about more. Raises CannotRegrade where it has failed for all so far, each time again."""
+    rollouts = [rollout for group in compared for rollout in group]
+    codes = Counter(rollout.failure_code for rollout in rollouts)
+    if rollouts and None not in codes:
+        shown = ", ".join(f"{code}: {count}" for code, count in codes.most_common())
+        message = f"None of the first {len(rollouts)} rollouts got a score ({shown}); the others were not tried."
+        raise CannotRegrade("grader_failed", message, param="grader")
 
 
 def _batches(stored: Sequence[StoredRollout]) -> Iterator[list[list[StoredRollout]]]:
