@@ -36,6 +36,7 @@ _USED = (
     ("get", f"{_JOB}/call_change"),
     ("get", f"{_JOB}/stream"),
     ("get", f"{_JOB}/endpoints"),
+    ("delete", _JOB),
     ("post", f"{_JOB}/cancel"),
     ("post", f"{_JOB}/pause"),
     ("post", f"{_JOB}/resume"),

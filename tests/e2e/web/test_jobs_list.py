@@ -113,3 +113,26 @@ async def test_jobs_are_searched_filtered_sorted_and_chosen(platform: Platform, 
         await page.get_by_role("checkbox", name=f"Compare {suffix}").check()
     link = page.get_by_role("link", name="Compare 2 jobs")
     await expect(link).to_have_attribute("href", f"/compare?job={begun.id}&job={coding.id}")
+
+
+async def test_a_job_that_is_over_is_deleted_from_its_page(platform: Platform, page: Page) -> None:
+    done, running = await platform.new_job(suffix="done"), await platform.new_job(suffix="running", seed=2)
+    await done.start()
+    await done.write(events(done.shape))
+    await running.start()
+    await running.write(events(running.shape, until_step=1, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{running.id}")
+    await expect(page.get_by_role("button", name="Cancel")).to_be_visible()
+    await expect(page.get_by_role("button", name="Delete")).to_have_count(0)
+
+    await page.goto(f"{platform.url}/jobs/{done.id}")
+    await page.get_by_role("button", name="Delete").click()
+    question = page.get_by_role("alertdialog")
+    await expect(question).to_contain_text("checkpoints and models go with it")
+    await question.get_by_role("button", name="Keep it").click()
+    await page.get_by_role("button", name="Delete").click()
+    await question.get_by_role("button", name="Yes, delete").click()
+    await expect(page).to_have_url(f"{platform.url}/")
+    rows = page.locator("table.jobs tbody tr")
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_contain_text("running")

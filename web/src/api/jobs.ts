@@ -1,5 +1,5 @@
 /** The typed way to jobs and what belongs to them. */
-import { allPages, at, callExact, get, getExact, getPositioned, type Page } from "./http";
+import { allPages, at, call, callExact, get, getExact, getPositioned, type Page } from "./http";
 import type {
   Action,
   Attempt,
@@ -43,6 +43,7 @@ export const jobsApi = {
     return (await get<{ data: JobCurvesObject[] }>(`${CURVES_PATH}?${asked}`)).data;
   },
   get: (id: string) => getExact<Job>(EXACT_IN_JOBS, job(id)),
+  remove: (id: string) => call<{ deleted: boolean }>("DELETE", job(id)),
   curves: (id: string, query: CurvesQuery) => getPositioned<Curves>(job(id, "curves"), { ...query }),
   /** At the steps that `curves` shows for the same query. */
   diagnostics: (id: string, query: CurvesQuery) => get<Diagnostics>(job(id, "diagnostics"), { ...query }),

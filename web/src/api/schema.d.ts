@@ -446,7 +446,7 @@ export interface paths {
         get: operations["retrieve_job"];
         put?: never;
         post?: never;
-        delete?: never;
+        delete: operations["delete_job"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1828,6 +1828,19 @@ export interface components {
             curves: components["schemas"]["CurvesObject"];
             job: string;
             rollouts_spent?: number[] | null;
+        };
+        JobDeleted: {
+            /**
+             * @default true
+             * @constant
+             */
+            deleted: true;
+            id: string;
+            /**
+             * @default fine_tuning.job
+             * @constant
+             */
+            object: "fine_tuning.job";
         };
         JobErrorObject: {
             code: string;
@@ -4277,6 +4290,27 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobObject"];
+                };
+            };
+        };
+    };
+    delete_job: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                fine_tuning_job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobDeleted"];
                 };
             };
         };

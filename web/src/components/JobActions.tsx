@@ -9,6 +9,8 @@ interface Props {
   actions: readonly Action[];
   isBusy: boolean;
   onAct(action: Action): void;
+  /** Where the job is over. */
+  onDelete?: () => void;
 }
 
 const LABELS: Record<Action, string> = { pause: "Pause", resume: "Resume", cancel: "Cancel" };
@@ -26,8 +28,8 @@ export function CancelQuestion({ job, ...does }: { job: string; onConfirm(): voi
   );
 }
 
-/** What can be asked of a job. Cancelling is for good, so it is asked twice. */
-export function JobActions({ jobId, actions, isBusy, onAct }: Props) {
+/** What can be asked of a job. Cancelling and deleting are for good, so they are asked twice. */
+export function JobActions({ jobId, actions, isBusy, onAct, onDelete }: Props) {
   const [isAsking, setAsking] = useState(false);
   return (
     <div className="actions" role="group" aria-label="Actions">
@@ -45,6 +47,21 @@ export function JobActions({ jobId, actions, isBusy, onAct }: Props) {
       <Link href={`/new?from=${encodeURIComponent(jobId)}`} className="button" title="Order another job like this one">
         Clone
       </Link>
+      {onDelete && (
+        <button type="button" disabled={isBusy} onClick={() => setAsking(true)}>
+          Delete
+        </button>
+      )}
+      {isAsking && onDelete && (
+        <Confirmation
+          title="Delete this job?"
+          consequence="Its events, steps, rollouts, results, checkpoints and models go with it. The files of its order stay."
+          label="Yes, delete"
+          otherwise="Keep it"
+          onConfirm={onDelete}
+          onClose={() => setAsking(false)}
+        />
+      )}
       {isAsking && actions.includes("cancel") && (
         <CancelQuestion job="the job" onConfirm={() => onAct("cancel")} onClose={() => setAsking(false)} />
       )}

@@ -31,6 +31,18 @@ export function useActOnAny() {
   });
 }
 
+/** Delete a job that is over; nothing of it is asked for any more. */
+export function useDeleteJob(jobId: string) {
+  const cache = useQueryClient();
+  return useMutation({
+    mutationFn: () => jobsApi.remove(jobId),
+    onSuccess: () => {
+      cache.removeQueries({ queryKey: keys.job(jobId) });
+      void cache.invalidateQueries({ queryKey: keys.jobs });
+    },
+  });
+}
+
 /** Save a file of the platform on the reader's disk; not a plain link, so that a refusal is told on the page. */
 export function useDownload() {
   return useMutation({

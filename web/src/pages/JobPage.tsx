@@ -16,7 +16,7 @@ import { Problem, Skeleton } from "../components/State";
 import { Tiles } from "../components/Tiles";
 import { Usage } from "../components/Usage";
 import { Trail } from "../components/Trail";
-import { useAct, useDownload } from "../data/actions";
+import { useAct, useDeleteJob, useDownload } from "../data/actions";
 import { useNow } from "../data/clock";
 import { useComparedCurves } from "../data/comparing";
 import { useEvents, useEventsOf, useLiveEvents } from "../data/events";
@@ -53,6 +53,7 @@ export function JobPage({ jobId }: { jobId: string }) {
   const now = useNow(isActive);
   const act = useAct(jobId);
   const download = useDownload();
+  const remove = useDeleteJob(jobId);
 
   const search = useSearch();
   const [path, navigate] = useLocation();
@@ -107,11 +108,24 @@ export function JobPage({ jobId }: { jobId: string }) {
                 {notices && isActive && (
                   <NotifyButton isWanted={notices.isWanted} onChange={() => void notices.change()} />
                 )}
-                <JobActions jobId={jobId} actions={actions(job.data)} isBusy={act.isPending} onAct={act.mutate} />
+                <JobActions
+                  jobId={jobId}
+                  actions={actions(job.data)}
+                  isBusy={act.isPending || remove.isPending}
+                  onAct={act.mutate}
+                  onDelete={
+                    isTerminal(job.data)
+                      ? () => remove.mutate(undefined, { onSuccess: () => navigate("/") })
+                      : undefined
+                  }
+                />
               </>
             }
           />
-          <RefusedAction error={act.error ?? download.error} onClose={() => (act.reset(), download.reset())} />
+          <RefusedAction
+            error={act.error ?? remove.error ?? download.error}
+            onClose={() => (act.reset(), remove.reset(), download.reset())}
+          />
           <JobProblem job={job.data} />
           <HoldBanner job={job.data} now={now} />
           <Alarms alarms={alarms.filter((alarm) => alarm.key !== "held" && alarm.key !== "failed")} />

@@ -116,6 +116,7 @@ def list_events(here: "Session", job_id: JobId, limit: Limit = 20, after: After 
 
 _PAUSE = "Stop a job within seconds; `resume` goes on at the same step."
 jobs_app.add_post("cancel", "End a job for good; what it learned so far stays.", f"{_JOB}/cancel", _moved)
+jobs_app.add_delete("delete", "Delete a job that is over, with its rollouts, models and results.", _JOB)
 jobs_app.add_post("pause", _PAUSE, f"{_JOB}/pause", _moved)
 
 

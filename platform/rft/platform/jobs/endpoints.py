@@ -21,10 +21,10 @@ from rft.platform.api.dependencies import AppServices, AppSettings, Reading, Uow
 from rft.platform.api.errors import BadRequest
 from rft.platform.api.idempotency_repository import OptionalIdempotencyKey
 from rft.platform.api.pagination import After, ListPage, Order
-from rft.platform.jobs import creation, endpoint_service, service
+from rft.platform.jobs import creation, deletion, endpoint_service, service
 from rft.platform.jobs.endpoint_schemas import EndpointsChange
 from rft.platform.jobs.event_repository import EventType
-from rft.platform.jobs.objects import EventObject, JobObject, to_job_object
+from rft.platform.jobs.objects import EventObject, JobDeleted, JobObject, to_job_object
 from rft.platform.jobs.resume_schemas import ResumeOptions
 from rft.platform.jobs.search_repository import JobFilter, JobSort
 from rft.platform.orders.schemas import JobOrder
@@ -91,6 +91,16 @@ async def list_jobs(
 async def retrieve_job(request: Request, uow: Reading, settings: AppSettings, fine_tuning_job_id: str) -> Response:
     """One job. Answers `If-None-Match`."""
     return by_content(request, to_job_object(await service.find_job(uow, fine_tuning_job_id), settings))
+
+
+@router.delete("/{fine_tuning_job_id}")
+async def delete_job(services: AppServices, fine_tuning_job_id: str) -> JobDeleted:
+    """Delete a job that is over: its events, steps, rollouts, result files, checkpoints and models (ours).
+
+    The files that its order named stay.
+    """
+    await deletion.delete_job(services, fine_tuning_job_id)
+    return JobDeleted(id=fine_tuning_job_id)
 
 
 @router.post("/{fine_tuning_job_id}/cancel")

@@ -174,6 +174,14 @@ class JobObject(Listed):
     """Whose slot a `queued` job waits for; None when no other job is in its way."""
 
 
+class JobDeleted(BaseModel):
+    """It is gone, with all that was of it."""
+
+    id: str
+    object: Literal["fine_tuning.job"] = "fine_tuning.job"
+    deleted: Literal[True] = True
+
+
 class EventObject(Listed):
     """One event of a job."""
 

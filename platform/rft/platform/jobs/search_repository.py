@@ -38,7 +38,7 @@ async def search_jobs(
 ) -> list[str]:
     """Ids of up to `limit` jobs. Those without the figure that is sorted by come last, newest first among equals.
 
-    `after`: a job that exists, whether it is among them or not.
+    `after`: a job that exists, whether it is among them or not; by age, one that was deleted within the last day, too.
     """
     cursor = await connection.execute(
         _SEARCH,
@@ -84,9 +84,14 @@ with keyed as (
             where position(word in lower(concat_ws(' ', id, suffix, model, fine_tuned_model, metadata::text))) = 0)
         as is_wanted
     from jobs
+), place as (
+    select key, created_at, id from keyed where id = %(after)s
+    union all
+    select %(sign)s * date_part('epoch', created_at), created_at, id from deleted_cursors
+    where id = %(after)s and list = 'jobs' and %(sort)s = 'created'
 )
 select id from keyed
 where is_wanted and (%(after)s::text is null
-    or (key, created_at, id) < (select key, created_at, id from keyed where id = %(after)s))
+    or (key, created_at, id) < (select key, created_at, id from place))
 order by key desc, created_at desc, id desc limit %(limit)s
 """

@@ -14,8 +14,10 @@ from rft.platform.jobs.event_repository import EventRepository, EventType, Histo
 from rft.platform.jobs.objects import JobObject, to_job_object
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.jobs.search_repository import JobFilter, JobSort, search_jobs
+from rft.platform.lifecycle.deletion_repository import JOB_LIST
 from rft.platform.queue.messages import RUN_JOB
 from rft.platform.settings import Settings
+from rft.platform.store.deleted_cursors import is_deleted_cursor
 from rft.platform.store.unit_of_work import UnitOfWork
 
 
@@ -36,11 +38,17 @@ async def list_jobs(
 ) -> ListPage[JobObject]:
     """One page of jobs, newest first unless it is asked for otherwise. Raises BadRequest."""
     jobs = JobRepository(uow.connection)
-    if after is not None and not await jobs.exists(after):
+    if after is not None and not await _has_place(uow, after, sort):
         raise unknown_cursor(after)
     found = await search_jobs(uow.connection, wanted, sort=sort, order=order, after=after, limit=limit + 1)
     rows = await jobs.in_order(found)
     return to_page([to_job_object(row, settings) for row in rows], limit=limit)
+
+
+async def _has_place(uow: UnitOfWork, job_id: str, sort: JobSort) -> bool:
+    """Whether a page can begin after this job, which may be deleted by now."""
+    is_there = await JobRepository(uow.connection).exists(job_id)
+    return is_there or (sort == "created" and await is_deleted_cursor(uow.connection, JOB_LIST, job_id))
 
 
 async def cancel_job(uow: UnitOfWork, job_id: str) -> JobRow:

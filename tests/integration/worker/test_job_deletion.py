@@ -1,0 +1,146 @@
+"""A job that is deleted leaves no row and no byte behind, and only one that is over can be."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import psycopg
+import pytest
+from openai import AsyncOpenAI, BadRequestError, NotFoundError
+from psycopg import sql
+
+from rft.core.events import RunEnded, RunStarted, TrainEvent
+from rft.platform.api.key_repository import create_key
+from rft.platform.lifecycle.deletion_repository import BULK_TABLES
+from rft.platform.lifecycle.job_lease import take
+from rft.platform.lifecycle.lease import Lease
+from rft.platform.worker.grader_metrics import GraderLabel
+from rft.platform.worker.ingest import Ingest
+from rft.run_directory.lock import locked
+from tests.integration.worker.workbench import Workbench
+from tests.shared.running_api import ReceivedMessages, Served
+from tests.shared.train_events import logged, rollout_done, step_done
+
+JOBS = "/fine_tuning/jobs"
+
+
+@pytest.fixture
+async def client(bench: Workbench) -> AsyncIterator[AsyncOpenAI]:
+    """The official SDK at a served API."""
+    async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
+        key = await create_key(connection, "tests")
+    with Served(bench.settings, ReceivedMessages()) as port:
+        async with AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=key, max_retries=0) as opened:
+            yield opened
+
+
+async def finished_job(bench: Workbench) -> str:
+    """A job that ran two steps and succeeded."""
+    job_id = await bench.queued_job()
+    async with bench.database.connection() as connection:
+        lease = await take(connection, job_id, owner="here/1/a", ttl_s=600, slots=9)
+    assert isinstance(lease, Lease)
+    events: list[TrainEvent] = [RunStarted(resumed_from_step=None, total_steps=2, pid=1)]
+    for step in (1, 2):
+        events += [rollout_done(job_id, step, index) for index in range(3)]
+        events.append(step_done(step, 2))
+    events.append(RunEnded(outcome="succeeded", best_step=2))
+    ingest = Ingest(lease, (GraderLabel("judge", "endpoint"),), "ft:tiny:local:unit:x")
+    async with bench.database.transaction() as connection:
+        await ingest.batch(connection, logged(events))
+    checkpoint = bench.run_dir(job_id) / "checkpoints" / "2"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "adapter.safetensors").write_bytes(b"weights")
+    return job_id
+
+
+async def delete(client: AsyncOpenAI, job_id: str) -> Any:
+    return await client.delete(f"{JOBS}/{job_id}", cast_to=dict[str, Any])
+
+
+async def tables_of_jobs(bench: Workbench) -> list[str]:
+    found = await bench.all(
+        "select table_name from information_schema.columns where table_schema = 'public' and column_name = 'job_id'"
+    )
+    return [row["table_name"] for row in found]
+
+
+async def rows_of(bench: Workbench, job_id: str) -> dict[str, int]:
+    """How many rows each table has of it, where it has any."""
+    counts: dict[str, int] = {}
+    for table in await tables_of_jobs(bench):
+        query = sql.SQL("select count(*) as n from {} where job_id = %s").format(sql.Identifier(table))
+        async with bench.database.connection() as connection:
+            row = await (await connection.execute(query, (job_id,))).fetchone()
+        assert row is not None
+        if row[0]:
+            counts[table] = row[0]
+    return counts
+
+
+async def test_every_table_of_jobs_is_known(bench: Workbench) -> None:
+    held = await bench.all(
+        "select distinct conrelid::regclass::text as name from pg_constraint where contype = 'f' and confdeltype = 'c'"
+    )
+    assert {*await tables_of_jobs(bench)} - {row["name"] for row in held} == {*BULK_TABLES}
+
+
+async def test_nothing_of_it_is_left_and_the_others_stay(bench: Workbench, client: AsyncOpenAI) -> None:
+    job_id, other = await finished_job(bench), await finished_job(bench)
+    job = await client.fine_tuning.jobs.retrieve(job_id)
+    [result] = job.result_files
+    before = await rows_of(bench, other)
+    assert {"rollouts", "steps", "checkpoints", "job_events", "rollout_terms"} <= before.keys()
+    assert (await rows_of(bench, job_id)).keys() == before.keys()
+
+    assert await delete(client, job_id) == {"id": job_id, "object": "fine_tuning.job", "deleted": True}
+
+    assert await rows_of(bench, job_id) == {}
+    assert not bench.run_dir(job_id).exists()
+    for gone in (client.fine_tuning.jobs.retrieve(job_id), client.files.retrieve(result), delete(client, job_id)):
+        with pytest.raises(NotFoundError):
+            await gone
+    assert await client.files.retrieve(job.training_file), "it is the customer's"
+    assert await rows_of(bench, other) == before
+    assert bench.run_dir(other).exists()
+    assert [one.id async for one in client.fine_tuning.jobs.list()] == [other]
+
+
+async def test_jobs_can_be_deleted_page_by_page(bench: Workbench, client: AsyncOpenAI) -> None:
+    made = [await finished_job(bench) for _ in range(5)]
+    seen: list[str] = []
+    async for job in client.fine_tuning.jobs.list(limit=2):
+        seen.append(job.id)
+        await delete(client, job.id)
+    assert seen == made[::-1]
+    with pytest.raises(BadRequestError, match="after"):
+        await client.fine_tuning.jobs.list(after=made[0], extra_query={"sort": "reward"})
+
+
+async def refusal(client: AsyncOpenAI, job_id: str) -> str:
+    with pytest.raises(BadRequestError) as refused:
+        await delete(client, job_id)
+    assert refused.value.code == "invalid_state"
+    return refused.value.message
+
+
+async def test_one_that_is_not_over_or_still_worked_on_is_refused(bench: Workbench, client: AsyncOpenAI) -> None:
+    job_id, queued = await finished_job(bench), await bench.queued_job()
+    assert "is queued; cancel it first" in await refusal(client, queued)
+
+    await bench.do(
+        "update jobs set status = 'cancelled', lease_until = now() + interval '1 minute' where id = %s", job_id
+    )
+    assert "still being stopped by its worker" in await refusal(client, job_id)
+    await bench.do("update jobs set lease_until = null where id = %s", job_id)
+    with locked(bench.run_dir(job_id), patience_s=0.0):
+        assert "still being stopped by its worker" in await refusal(client, job_id)
+
+    await bench.do(
+        "insert into regrades (id, job_id, status, grader, selection, lease_owner, lease_token, lease_until)"
+        " values ('regrade-1', %s, 'running', '{}', '{}', 'here/1/a', 1, now())",
+        job_id,
+    )
+    assert "is being regraded" in await refusal(client, job_id)
+    assert (await rows_of(bench, job_id))["rollouts"] == 6
+    await bench.do("update regrades set status = 'failed', finished_at = now()")
+    assert (await delete(client, job_id))["deleted"]
