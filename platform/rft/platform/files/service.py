@@ -1,7 +1,6 @@
 """What can be done with files."""
 
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from functools import partial
 
 from rft.core.dataset_report import DatasetReport
@@ -10,7 +9,7 @@ from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.files.schemas import DatasetObject, FileObject
 from rft.platform.store.file_contents import IN_DATABASE, content_of
-from rft.platform.store.file_store import BytesMissing, BytesNotDeleted, FileStore
+from rft.platform.store.file_store import BytesMissing, FileStore, delete_or_leave
 from rft.platform.store.unit_of_work import UnitOfWork
 
 
@@ -76,9 +75,4 @@ async def delete_file(uow: UnitOfWork, store: FileStore, file_id: str) -> None:
     await files.delete(file_id)
     if row.storage_key != IN_DATABASE:
         await OrphanedBlobs(uow.connection).add(row.storage_key)
-        uow.after_commit(partial(_delete_bytes, store, row.storage_key))
-
-
-async def _delete_bytes(store: FileStore, storage_key: str) -> None:
-    with suppress(BytesNotDeleted):  # The sweeper tries again, and says so.
-        await store.delete(storage_key)
+        uow.after_commit(partial(delete_or_leave, store, row.storage_key))

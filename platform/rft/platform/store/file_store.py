@@ -125,6 +125,12 @@ def _reason(error: Exception) -> str:
     return str(error).partition("\n")[0]  # Behind it stands what is for who debugs the library.
 
 
+async def delete_or_leave(store: FileStore, key: str) -> None:
+    """Delete orphaned bytes; those that cannot be deleted now are left to the sweeper, which says so."""
+    with suppress(BytesNotDeleted):
+        await store.delete(key)
+
+
 @cache
 def default_store() -> FileStore:
     """This process's store, as configured."""

@@ -19,7 +19,7 @@ from rft.platform.files.receiving import FileField, receive_form, whole_or_nothi
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.files.service import to_file_object
 from rft.platform.files.uploading import MAX_FILE_BYTES, ReceivedFile, new_file_id, refuse_bad_name
-from rft.platform.store.file_store import BytesMissing, FileStore
+from rft.platform.store.file_store import BytesMissing, FileStore, delete_or_leave
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
 from rft.platform.uploads.repository import PartRow, UploadRepository, UploadRow
 from rft.platform.uploads.schemas import (
@@ -152,7 +152,7 @@ async def _make_file(
 def _delete_after_commit(uow: UnitOfWork, store: FileStore, storage_keys: Sequence[str]) -> None:
     """At once, so that a large file does not take its place twice for long. What is left is swept."""
     for key in storage_keys:
-        uow.after_commit(partial(store.delete, key))
+        uow.after_commit(partial(delete_or_leave, store, key))
 
 
 async def _joined(store: FileStore, parts: Sequence[PartRow], digest: _Digest | None) -> AsyncIterator[bytes]:
