@@ -6,8 +6,10 @@ from math import fsum, sqrt
 
 from rft.core.rollout import Rollout
 
-REWARD_DIGITS = 8
-"""Rewards that are equal to so many decimal digits are equal: they differ by rounding, and train nothing."""
+_ROUNDING = 1e-8
+"""Rewards that are closer are equal: they differ by rounding, and train nothing."""
+_ROUNDING_OF_LARGE = 1e-12
+"""The same as a share of the reward: above 1e4 it is the larger one, as neighbouring floats lie further apart there."""
 STD_EPSILON = 1e-4
 """Added to the group's standard deviation before dividing (as TRL does)."""
 
@@ -30,6 +32,23 @@ class Group:
         return advantages_G(self.rewards_G)
 
 
+def are_equal(rewards: Sequence[float]) -> bool:
+    """Whether all of them, one at least, are the same but for rounding."""
+    lowest, highest = min(rewards), max(rewards)
+    return highest - lowest < max(_ROUNDING, _ROUNDING_OF_LARGE * max(-lowest, highest))
+
+
+def without_rounding(rewards: Sequence[float]) -> list[float]:
+    """Each reward, or in its place the lowest one that it is equal to, so that they can be compared exactly."""
+    levels: dict[float, float] = {}
+    level = None
+    for reward in sorted(rewards):
+        if level is None or not are_equal((level, reward)):
+            level = reward
+        levels[reward] = level
+    return [levels[reward] for reward in rewards]
+
+
 def advantages_G(rewards_G: Sequence[float | None], *, is_scaled: bool = True) -> list[float | None]:
     """GRPO advantages of one group; None where the rollout carries no gradient.
 
@@ -39,7 +58,7 @@ def advantages_G(rewards_G: Sequence[float | None], *, is_scaled: bool = True) -
     Sources: DeepSeekMath (arXiv 2402.03300), section 4.1, with Bessel's correction; not scaled: Dr. GRPO (2503.20783).
     """
     graded = [reward for reward in rewards_G if reward is not None]
-    if len(graded) < 2 or max(graded) - min(graded) < 10**-REWARD_DIGITS:
+    if len(graded) < 2 or are_equal(graded):
         return [None] * len(rewards_G)
     mean = fsum(graded) / len(graded)
     if not is_scaled:

@@ -9,7 +9,7 @@ from math import comb, fsum, sqrt
 
 from rft.core.base import Record
 from rft.core.estimates import is_on_the_scale
-from rft.core.group import REWARD_DIGITS
+from rft.core.group import without_rounding
 from rft.core.hyperparameters import group_size
 
 MULTIPLIERS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -130,7 +130,7 @@ def _spread(row_index: int, rewards: Sequence[float]) -> RowSpread:
 
 def _counts(rewards: Sequence[float]) -> Counter[float]:
     """How often each reward came; closer ones than training tells apart are the same."""
-    return Counter(round(reward, REWARD_DIGITS) for reward in rewards)
+    return Counter(without_rounding(rewards))
 
 
 def _group_signal(rows: Sequence[Sequence[float]], multiplier: float) -> GroupSignal:

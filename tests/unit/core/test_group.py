@@ -2,11 +2,12 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rft.core.grade import MAX_SCORE
-from rft.core.group import advantages_G
+from rft.core.group import advantages_G, are_equal, without_rounding
 
 rewards = st.floats(-5, 5, allow_nan=False)
 rewards_G = st.lists(st.none() | rewards, max_size=12)
@@ -70,3 +71,31 @@ def test_the_largest_scores_there_are_do_not_overflow() -> None:
     assert all(math.isfinite(advantage) for advantage in advantages)
     squares = [(2 * MAX_SCORE) ** 2] * 256 * 128
     assert math.fsum(squares) < 3.4e38, "the largest number in single precision"
+
+
+ROUNDED = 0.6 + 0.3 + 0.1
+"""What the parts of a full score come to: a little less than 1."""
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e8, 1e9, 1e12, MAX_SCORE, -1e9])
+def test_rounding_is_no_signal_on_any_scale(scale: float) -> None:
+    assert scale * ROUNDED != scale
+    assert advantages_G([scale * ROUNDED, scale] * 4) == [None] * 8
+    assert advantages_G([scale * 0.999, scale] * 4) != [None] * 8
+
+
+def test_the_least_difference_that_counts_is_the_same_for_all_usual_rewards() -> None:
+    for reward in (0.0, 1.0, -10.0, 5000.0):
+        assert are_equal([reward, reward + 0.9e-8])
+        assert not are_equal([reward, reward + 1.1e-8])
+
+
+@given(st.lists(st.integers(-40, 40).map(lambda step: step * 0.3e-8), min_size=1, max_size=12))
+def test_without_rounding_rewards_are_one_exactly_where_they_are_equal(rewards: list[float]) -> None:
+    levels = without_rounding(rewards)
+    assert (len(set(levels)) == 1) == are_equal(rewards)
+    for reward, level in zip(rewards, levels, strict=True):
+        assert level in rewards
+        assert level <= reward
+        assert are_equal([level, reward])
+    assert without_rounding(levels) == levels

@@ -102,3 +102,11 @@ def test_rewards_of_another_scale_are_not_said_to_be_solved_or_out_of_reach(rewa
     advice = variance_of({row: [reward] * 8 for row in range(4)}).advice
     assert "solved" not in advice
     assert "most rows always earn the same" in advice
+
+
+@pytest.mark.parametrize("rewards", [[1 / 512, 1 / 512 + 4.5e-19], [1e9 * (0.6 + 0.3 + 0.1), 1e9]])
+def test_rewards_that_differ_by_rounding_show_no_signal(rewards: list[float]) -> None:
+    assert rewards[0] != rewards[1]
+    assert advantages_G(rewards) == [None, None]
+    assert variance_of({0: rewards}).rows_with_signal == 0
+    assert chance_of_signal(rewards, 2) == 0

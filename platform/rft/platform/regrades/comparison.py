@@ -9,7 +9,7 @@ from pydantic import Field
 
 from rft.core.base import Record
 from rft.core.grade import TokenUsage, total_usage
-from rft.core.group import REWARD_DIGITS
+from rft.core.group import without_rounding
 
 _SAMPLES = 3
 """So many different errors are shown."""
@@ -76,9 +76,7 @@ def compare(groups: Sequence[Sequence[Regraded]]) -> RegradeReport:
     everything = [rollout for group in groups for rollout in group]
     both = [_pairs(group) for group in groups]
     whole = [pairs for pairs in both if len(pairs) >= 2]
-    ranked = [
-        _columns([(round(old, REWARD_DIGITS), round(new, REWARD_DIGITS)) for old, new in pairs]) for pairs in whole
-    ]
+    ranked = [(without_rounding(old), without_rounding(new)) for old, new in map(_columns, whole)]
     correlations = [correlation for columns in ranked if (correlation := spearman(*columns)) is not None]
     before, after = _columns([pair for pairs in both for pair in pairs])
     failed = [rollout for rollout in everything if rollout.after is None]

@@ -168,3 +168,10 @@ def test_rounding_is_neither_ranking_nor_signal() -> None:
     assert (equal.signal_share_before, equal.signal_share_after, equal.groups_ranked) == (0.0, 0.0, 0)
     same = compare([group((1.0, 0.7 + 0.2 + 0.1), (1.0, 1.0), (0.0, 0.0))])
     assert (same.rank_correlation, same.best_changed_share) == (1.0, 0.0)
+
+
+def test_what_rounding_tells_apart_is_a_tie_on_any_scale() -> None:
+    for rewards in ((1 / 512, 1 / 512 + 4.5e-19), (1e9 * (0.6 + 0.3 + 0.1), 1e9)):
+        report = compare([[Regraded(f"{at}", before=float(at), after=reward) for at, reward in enumerate(rewards)]])
+        assert (report.signal_share_before, report.signal_share_after) == (1.0, 0.0)
+        assert (report.groups_ranked, report.best_changed_share) == (0, 0.0)
