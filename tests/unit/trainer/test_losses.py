@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import exp
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from rft.core.group import advantages_G
 from rft.core.spec import IMPORTANCE_CAP
 from rft.core.turns import Trace
-from rft.trainer.losses import UNCLIPPED, ClipRange
+from rft.trainer.losses import UNCLIPPED, ClipRange, kl_divergences
 from rft.trainer.samples import TrainingRow, training_rows
 from tests.shared.by_hand import group_of
 from tests.unit.trainer.updates import Gradients, Update, worst_difference
@@ -173,6 +175,35 @@ def test_tokens_beyond_the_clip_range_weigh_nothing(
     assert share == 0 if loss_type == "cispo" else 0.05 < share < 0.95
 
 
+@pytest.mark.parametrize("loss_type", FORMULAS)
+def test_a_token_weighs_in_the_kl_divergence_what_it_is_likelier_than_it_was_to_the_sampler(
+    tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path, loss_type: str
+) -> None:
+    """Of a sampler to which all was twenty times likelier: a twentieth, in loss, gradient and figure."""
+
+    def update(log_ratio: float, **more: Any) -> Update:
+        policy = Update(tokenizer, [rows], tmp_path / "policy", learning_rate=0.0).trainer.policy
+        sampled = []
+        for row in rows:
+            new = iter((_scored(policy, row, is_weighted=False).new_T.detach() - log_ratio).tolist())
+            logprobs = tuple(next(new) if is_sampled else 0.0 for is_sampled in row.mask_T)
+            sampled.append(replace(row, advantage=0.0, logprobs_T=logprobs))
+        path = tmp_path / f"{log_ratio}{len(more)}"
+        return Update(
+            tokenizer, [sampled], path, loss_type=loss_type, learning_rate=0.0, beta=0.1, is_weighted=True, **more
+        )
+
+    rows = rows_of(ragged_traces, loss_type)
+    now, late, far, clipped = update(0.0), update(-3.0), update(3.0), update(-3.0, clip=ClipRange(0.1, 0.1))
+    for other, weight in ((late, exp(-3.0)), (far, IMPORTANCE_CAP), (clipped, exp(-3.0))):
+        for name, gradient in now.gradients.items():
+            torch.testing.assert_close(other.gradients[name], weight * gradient, rtol=1e-3, atol=1e-7)
+        for figure in ("kl", "loss"):
+            expected = weight * getattr(now.figures[0], figure)
+            assert getattr(other.figures[0], figure) == pytest.approx(expected, rel=1e-3)
+    assert max(float(gradient.abs().max()) for gradient in now.gradients.values()) > 1e-4
+
+
 @pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("tokens", [1000, 80])
 @pytest.mark.parametrize("loss_type", FORMULAS)
@@ -195,8 +226,14 @@ def test_the_kl_divergence_from_the_base_model_is_added_to_each_token(
         base = [_scored(policy, row, is_weighted=False).new_T for row in rows]
 
     def divergences(rows: Sequence[Scored]) -> list[Tensor]:
-        """Of each token: the estimator that is never below 0, times the ratio, which makes its gradient unbiased."""
-        estimates = [(old - row.new_T).exp() - (old - row.new_T) - 1 for old, row in zip(base, rows, strict=True)]
+        """Of each token: the estimator that is never below 0, times the ratio, which makes its gradient unbiased.
+
+        Times its own weight, too, however far its advantage pulls and whatever the loss weighs as one.
+        """
+        estimates = [
+            row.weights_T.clamp(max=IMPORTANCE_CAP) * ((old - row.new_T).exp() - (old - row.new_T) - 1)
+            for old, row in zip(base, rows, strict=True)
+        ]
         return [one if loss_type == "gspo" else one * row.ratio_T for one, row in zip(estimates, rows, strict=True)]
 
     def penalty(rows: Sequence[Scored]) -> Tensor:
@@ -214,8 +251,23 @@ def test_the_kl_divergence_from_the_base_model_is_added_to_each_token(
     assert worst_difference(update.gradients, expected) <= 1e-6
     without = by_hand(policy, rows, loss_type, is_weighted=is_weighted)
     assert worst_difference(without, expected) > 1e-4, "it weighs enough to be seen"
-    scored = [_scored(policy, row, is_weighted=False) for row in rows]
+    scored = [_scored(policy, row, is_weighted=is_weighted) for row in rows]
     assert update.figures[0].kl == pytest.approx(float(torch.cat(divergences(scored)).mean().detach()), abs=1e-5)
+
+
+@pytest.mark.parametrize("sampler", [(0.5, 0.3, 0.2), (0.25, 0.45, 0.3)], ids=["the policy itself", "an older one"])
+def test_whoever_sampled_value_and_gradient_are_in_the_mean_those_of_the_divergence(
+    sampler: tuple[float, ...],
+) -> None:
+    """Exactly, over all three tokens that there are, none of whose weights is beyond the cap."""
+    logits = torch.tensor([0.5, 0.3, 0.2]).log().requires_grad_()
+    base, chances = torch.tensor([0.2, 0.2, 0.6]).log(), torch.tensor(sampler)
+    policy = torch.log_softmax(logits, -1)
+    divergence = (policy.exp() * (policy - base)).sum()
+    found = (chances * kl_divergences("dapo", policy, base, policy.detach().exp() / chances)).sum()
+    torch.testing.assert_close(found, divergence)
+    gradients = [torch.autograd.grad(one, logits, retain_graph=True)[0] for one in (found, divergence)]
+    torch.testing.assert_close(*gradients)
 
 
 def test_weights_and_their_means_lie_on_both_sides_of_the_cap(

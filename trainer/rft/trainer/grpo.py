@@ -38,7 +38,15 @@ from rft.engines.base_model import without_router_logits
 from rft.trainer.batch_tensors import batch_tensors
 from rft.trainer.checkpoints import require_room_for_next
 from rft.trainer.head_logprobs import small_chunks_without_triton
-from rft.trainer.losses import Weights, importance_ratios, importance_weights, share_of_step
+from rft.trainer.losses import (
+    Weights,
+    importance_ratios,
+    importance_weights,
+    kl_divergences,
+    ratio_level,
+    share_of_step,
+    token_shares,
+)
 from rft.trainer.micro_batches import PASS_TOKENS, PASS_TOKENS_CUDA, micro_batches
 from rft.trainer.policy import lora_config, set_checkpointing
 from rft.trainer.ranks.other_ranks import OtherRanks
@@ -152,7 +160,7 @@ class PolicyTrainer(GRPOTrainer):
 
     def _keep_company(self, model: nn.Module) -> None:
         """A micro-batch of another rank's."""
-        if self.beta:
+        if self._settings.beta:
             with torch.no_grad():
                 self.make_pass(model)
         self.make_pass(model)
@@ -252,13 +260,33 @@ class PolicyTrainer(GRPOTrainer):
         self._last = logprobs.detach(), entropies.detach()
         if self._inputs_in_work:
             self._inputs_in_work["importance_sampling_ratio"] = self._weights(self._inputs_in_work).weights_B_T
+            if self._settings.beta:
+                self._inputs_in_work["kl_divergences"] = self._kl_divergences(logprobs, self._inputs_in_work)
         return logprobs, entropies, found.aux_loss * self._share_of_tokens() if self.aux_loss_enabled else None
 
     def _weights(self, inputs: dict[str, Tensor]) -> Weights:
         """What each sampled token weighs where anything is weighted."""
         sampler, settings = inputs["sampling_per_token_logps"], self._settings
-        ratios_B_T = importance_ratios(settings.loss_type, self._last[0], sampler, inputs["tool_mask"])
+        ratios_B_T = importance_ratios(ratio_level(settings.loss_type), self._last[0], sampler, inputs["tool_mask"])
         return importance_weights(settings.loss_type, ratios_B_T, inputs["advantages"], settings.clip)
+
+    def _kl_divergences(self, logprobs_B_T: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+        """Of each sampled token, with gradient; weighted by its own ratio where anything is weighted."""
+        now, sampler = self._last[0], inputs["sampling_per_token_logps"]
+        weighted = self._settings.is_weighted
+        ratios_B_T = importance_ratios("token", now, sampler if weighted else now, inputs["tool_mask"])
+        return kl_divergences(self._settings.loss_type, logprobs_B_T, inputs["base_logprobs"], ratios_B_T)
+
+    def _kl_loss(self, inputs: dict[str, Tensor]) -> Tensor:
+        """This micro-batch's part of the step's KL term, taken together as the loss's own terms are."""
+        shares_B_T = token_shares(
+            self._settings.loss_type,
+            inputs["tool_mask"],
+            step_rows=self.figures.rows,
+            step_tokens=self.figures.tokens,
+            max_tokens=self._settings.max_completion_tokens,
+        )
+        return self._settings.beta * (inputs["kl_divergences"] * shares_B_T).sum()
 
     def _reference_logprobs(self, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
         """Log-probabilities of the base model: the same one, without its adapter."""
@@ -284,10 +312,10 @@ class PolicyTrainer(GRPOTrainer):
         )
 
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
-        """TRL's loss as part of the step's, and the step's figures on the side."""
+        """TRL's loss as part of the step's and our KL term, and the step's figures on the side."""
         self._is_sampled = inputs["tool_mask"].bool()
-        if self.beta:
-            inputs["ref_per_token_logps"] = self._reference_logprobs(model, inputs)
+        if self._settings.beta:
+            inputs["base_logprobs"] = self._reference_logprobs(model, inputs)
         self._inputs_in_work = inputs
         try:
             loss = super()._compute_loss(model, inputs) * self._share_of_step()
@@ -295,15 +323,15 @@ class PolicyTrainer(GRPOTrainer):
             self._inputs_in_work = {}
         logprobs, entropies = self._last
         mask, figures = inputs["tool_mask"], self.figures
+        if self._settings.beta:
+            loss = loss + self._kl_loss(inputs)
+            figures.kl_sum += float((inputs["kl_divergences"].detach() * mask).sum())
         figures.loss += float(loss.detach())
         figures.entropy_sum += float((entropies * mask).sum())
         figures.logprob_gap_sum += float(((logprobs - inputs["sampling_per_token_logps"]).abs() * mask).sum())
         weights = self._weights(inputs)
         figures.truncated += int(weights.is_truncated_B_T.sum())
         figures.clipped += int(weights.is_clipped_B_T.sum())
-        if self.beta:
-            behind = (inputs["ref_per_token_logps"] - logprobs) * mask
-            figures.kl_sum += float((behind.exp() - behind - 1).sum())
         return loss
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:

@@ -26,7 +26,7 @@ class StepFigures:
     clipped: int = 0
     """Sampled tokens whose ratio is outside the clip range."""
     kl_sum: float = 0.0
-    """Estimates of the KL divergence from the base model, where the loss has it."""
+    """Estimates of the KL divergence from the base model, where the loss has it, weighted as there."""
     grad_norm: float | None = None
     learning_rate: float | None = None
     ratios: list[RowRatios] = field(default_factory=list[RowRatios])

@@ -65,9 +65,7 @@ def to_grpo_config(settings: UpdateSettings, output_dir: Path) -> GRPOConfig:
         adam_beta2=0.98,
         weight_decay=0.0,
         max_grad_norm=1.0,
-        beta=settings.beta,
-        # Unbiased (DeepSeek-V3.2, arXiv 2512.02556), where each token has a ratio of its own.
-        use_bias_correction_kl=ratio_level(settings.loss_type) == "token",
+        beta=0.0,  # The KL term is ours: TRL's has no weight where another policy sampled.
         loss_type=trl_loss(settings.loss_type),
         importance_sampling_level=ratio_level(settings.loss_type),
         epsilon_high=IMPORTANCE_CAP,  # Idle: TRL's own ratio is 1. But cispo multiplies by it where it is smaller.
