@@ -11,10 +11,10 @@ from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.ids import public_id
 from rft.core.job import JobStatus
 from rft.core.progress import RunProgress
-from rft.platform.lifecycle.ending import add_paused_event
+from rft.platform.lifecycle.ending import add_paused_event, pause_for_failure
 from rft.platform.lifecycle.job_lease import release, take
 from rft.platform.lifecycle.lease import Lease
-from rft.platform.lifecycle.records import NewJob
+from rft.platform.lifecycle.records import JobError, NewJob
 from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.store.database import Database
@@ -64,6 +64,13 @@ class SeededJob:
         async with self.database.transaction() as connection:
             await release(connection, self.ingest.lease, JobStatus.PAUSED)
             await add_paused_event(connection, self.id, None, key="paused")
+
+    async def fail_as_platform(self, message: str) -> None:
+        """Pause the job, as a worker does where the platform failed it."""
+        assert self.ingest is not None, "start the job first"
+        async with self.database.transaction() as connection:
+            error = JobError(code="platform_failure", message=message)
+            await pause_for_failure(connection, self.ingest.lease, error, key="failed")
 
     async def tell(self, progress: RunProgress) -> None:
         """Say what it is doing now, as a worker does."""

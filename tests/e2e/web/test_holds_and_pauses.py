@@ -12,6 +12,8 @@ from tests.e2e.web.watched_page import PageProblems, sign_in
 
 REASON = "tool 'search' at http://127.0.0.1:9301 answered HTTP 503 on every attempt"
 
+LOST = "Twice in a row the platform could not finish 20 of 32 rollouts of step 3."
+
 
 async def running_job(platform: Platform, *, suffix: str) -> SeededJob:
     job = await platform.new_job(suffix=suffix, total_steps=400)
@@ -79,6 +81,23 @@ async def test_buttons_pause_resume_and_cancel(platform: Platform, page: Page) -
     await button(page, "Yes, cancel").click()
     await expect(badge).to_have_text("cancelled")
     await expect(page.locator(".actions button")).to_have_count(0)
+
+
+async def test_a_job_that_the_platform_paused_looks_unlike_one_that_its_customer_paused(
+    platform: Platform, page: Page
+) -> None:
+    failed, paused = await running_job(platform, suffix="failed-by-us"), await running_job(platform, suffix="left")
+    await failed.fail_as_platform(LOST)
+    await paused.stop()
+    await sign_in(page, platform.url, platform.key)
+    row, other = [page.locator("table.jobs tbody tr", has_text=job.suffix) for job in (failed, paused)]
+    await expect(other.locator(".badge")).to_have_text("paused")
+    await expect(other.get_by_role("link", name="Needs a look")).to_have_count(0)
+    await expect(row.locator(".badge")).to_have_text("paused by the platform")
+    await row.get_by_role("link", name=f"Needs a look: {LOST}").click()
+    await expect(page).to_have_url(f"{platform.url}/jobs/{failed.id}#events")
+    await expect(page.locator(".hold-banner")).to_contain_text(LOST)
+    await expect(page.get_by_role("region", name="Alarms")).to_have_count(0)
 
 
 async def test_an_action_that_is_refused_says_why(platform: Platform, page: Page, page_problems: PageProblems) -> None:

@@ -3,7 +3,8 @@ import type { Job, Step } from "../api/types";
 import { alarmsOf } from "./alarms";
 import type { JobCurves } from "./summary";
 
-const job = (fields: object = {}) => ({ id: "ftjob-1", status: "running", hold: null, error: null, ...fields }) as Job;
+const job = (fields: object = {}) =>
+  ({ id: "ftjob-1", status: "running", hold: null, pause_reason: null, error: null, ...fields }) as Job;
 
 interface Told {
   excluded?: number;
@@ -35,6 +36,14 @@ test("a hold and a failure say what is the matter, and where to look", () => {
   expect(alarmsOf(failed, curves(), 1100)).toEqual([
     { key: "failed", text: "The file is bad.", href: "/jobs/ftjob-1#events" },
   ]);
+});
+
+test("a job that the platform paused says why, as nobody else resumes it", () => {
+  const pause_reason = { code: "platform_failure", message: "8 of 8 rollouts were lost.", since: 1040, step: 3 };
+  expect(alarmsOf(job({ pause_reason, status: "paused" }), curves(), 1100)).toEqual([
+    { key: "paused", text: "8 of 8 rollouts were lost.", href: "/jobs/ftjob-1#events" },
+  ]);
+  expect(keys(job({ status: "paused" }), curves())).toEqual([]);
 });
 
 test("the last step's excluded rollouts count, above a quarter", () => {

@@ -4,7 +4,7 @@ import { percent, span } from "./format";
 import { isTerminal, type JobCurves } from "./summary";
 
 export interface Alarm {
-  key: "held" | "failed" | "excluded" | "fallen" | "stalled";
+  key: "held" | "paused" | "failed" | "excluded" | "fallen" | "stalled";
   /** In a sentence. */
   text: string;
   /** Where its evidence is. */
@@ -25,15 +25,25 @@ export function alarmsOf(job: Job, curves: JobCurves, now: number): Alarm[] {
   if (job.status === "failed")
     return [{ key: "failed", text: job.error?.message ?? "The job failed.", href: `${page}#events` }];
   if (isTerminal(job)) return [];
-  return [held(job, now, page), excluded(curves, page), fallen(curves, page), stalled(job, curves, now, page)].filter(
-    (alarm) => alarm !== null,
-  );
+  return [
+    held(job, now, page),
+    paused(job, page),
+    excluded(curves, page),
+    fallen(curves, page),
+    stalled(job, curves, now, page),
+  ].filter((alarm) => alarm !== null);
 }
 
 function held(job: Job, now: number, page: string): Alarm | null {
   if (job.hold === null) return null;
   const text = `Waits for ${job.hold.endpoint} since ${span(now - job.hold.since)}.`;
   return { key: "held", text, href: `${page}#endpoints` };
+}
+
+/** By the platform: nothing goes on before somebody resumes it. */
+function paused(job: Job, page: string): Alarm | null {
+  if (job.status !== "paused" || job.pause_reason === null) return null;
+  return { key: "paused", text: job.pause_reason.message, href: `${page}#events` };
 }
 
 function excluded(curves: JobCurves, page: string): Alarm | null {

@@ -69,9 +69,12 @@ test("a job that simply goes on has nothing to explain", () => {
   expect([offered("succeeded"), offered("failed"), offered("cancelled")]).toEqual([[], [], []]);
 });
 
-test("a job that the platform paused says why", () => {
+test("a job that the platform paused is not one that its customer paused, and says why", () => {
   const pause_reason = { code: "platform_failure", message: "8 of 8 rollouts were lost.", since: 5, step: 3 };
-  expect(holdNotice(job({ status: "paused", current_step: 3, pause_reason }), 9)).toEqual({
+  const failed = job({ status: "paused", current_step: 3, pause_reason });
+  expect(mark(failed)).toEqual({ label: "paused by the platform", tone: "bad" });
+  expect(actions(failed)).toEqual(["resume", "cancel"]);
+  expect(holdNotice(failed, 9)).toEqual({
     title: "Paused: the platform failed",
     reason: "8 of 8 rollouts were lost.",
     outlook: "Its machine is free. Resume it to go on from the checkpoint of step 3.",

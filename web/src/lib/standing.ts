@@ -16,12 +16,13 @@ const TONES: Record<string, Mark["tone"]> = {
   validating_files: "active",
 };
 
-/** The status in a word. `paused` is two things: held by the platform, or paused by its customer. */
+/** The status in a word. `paused` is three things: held, paused because the platform failed it, or by its customer. */
 export function mark(job: Job): Mark {
   if (isTerminal(job)) return { label: humanize(job.status), tone: TONES[job.status] ?? "" };
   if (job.is_cancel_requested) return { label: "cancelling", tone: "" };
   if (job.is_pause_requested) return { label: "pausing", tone: "" };
   if (job.hold !== null) return { label: "held", tone: "warn" };
+  if (job.status === "paused" && job.pause_reason !== null) return { label: "paused by the platform", tone: "bad" };
   return { label: humanize(job.status), tone: TONES[job.status] ?? "" };
 }
 

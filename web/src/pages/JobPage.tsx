@@ -23,7 +23,7 @@ import { useEvents, useEventsOf, useLiveEvents } from "../data/events";
 import { useNotices } from "../data/notices";
 import { useLive } from "../data/live";
 import { useCheckpoints, useCurves, useDetail, useEndpoints, useJob, useReload } from "../data/queries";
-import { alarmsOf } from "../lib/alarms";
+import { type Alarm, alarmsOf } from "../lib/alarms";
 import { parseAxis, withAxis } from "../lib/axes";
 import { checkpointRows } from "../lib/checkpoint_rows";
 import { mergeEvents, streamPosition } from "../lib/fold";
@@ -35,6 +35,9 @@ import { actions } from "../lib/standing";
 import { isTerminal, NO_CURVES, refined } from "../lib/summary";
 import { DiagnosticsPanel } from "./DiagnosticsPanel";
 import { RolloutsPanel, useListedRollouts } from "./RolloutsPanel";
+
+/** Alarms that a banner of this page says with more beside them. */
+const SAID_ABOVE: readonly Alarm["key"][] = ["held", "paused", "failed"];
 
 /** One job: curves, checkpoints, events, rollouts; live while it is not over. */
 export function JobPage({ jobId }: { jobId: string }) {
@@ -128,7 +131,7 @@ export function JobPage({ jobId }: { jobId: string }) {
           />
           <JobProblem job={job.data} />
           <HoldBanner job={job.data} now={now} />
-          <Alarms alarms={alarms.filter((alarm) => alarm.key !== "held" && alarm.key !== "failed")} />
+          <Alarms alarms={alarms.filter((alarm) => !SAID_ABOVE.includes(alarm.key))} />
           {endpoints.data && <Refusals endpoints={endpoints.data.data} />}
           <Tiles job={job.data} curves={known} />
           <Curves
