@@ -131,9 +131,8 @@ class Cluster:
         self.ends[number].is_silent = True
         self.sessions[number].is_over = True
         self.hints.workers = [work for work in self.hints.workers if work != self.sessions[number].work]
-        for tasks in self.sessions[number]._shards.values():  # pyright: ignore[reportPrivateUsage]
-            for task in tasks:
-                task.cancel()
+        for task in self.sessions[number]._shards.values():  # pyright: ignore[reportPrivateUsage]
+            task.cancel()
 
 
 def slow_tools(seconds: Callable[[int], float]) -> FunctionTools:

@@ -49,6 +49,7 @@ def test_a_worker_with_room_takes_what_no_message_told_it_of(make_setup: MakeSet
         cluster.hints.workers = [cluster.sessions[0].work, *[nothing_to_close] * 5]
         assert len(outcomes(await cluster.step())) == 96, "six shards, and one message"
         assert asyncio.get_running_loop().time() < 8.0 + 2.0
+        await asyncio.sleep(0.1)
         assert all(session.is_idle for session in cluster.sessions)
 
     run_in_virtual_time(scenario())

@@ -64,7 +64,8 @@ class RunSession:
     """The launch is stale: nothing of it is run any more."""
     shards_run: int = 0
     """How many it began."""
-    _shards: dict[str, set[asyncio.Task[None]]] = field(default_factory=dict[str, set[asyncio.Task[None]]])
+    _shards: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, asyncio.Task[None]])
+    """What it is at; cancelling one breaks the shard off, also while the run is being opened."""
     _rollouts: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Public ids of each that was read."""
     _outbox: list[SettledRollout] = field(default_factory=list[SettledRollout])
@@ -129,9 +130,8 @@ class RunSession:
     async def aclose(self) -> None:
         """Break off what runs, and let it be given out to others at once."""
         left, was_over, self.is_over = list(self._shards), self.is_over, True
-        tasks = [task for tasks in self._shards.values() for task in tasks]
-        tasks += [task for task in (self._flusher, self._beater, self._taker, *self._more) if task is not None]
-        await _cancelled(tasks)
+        tasks = (*self._shards.values(), self._flusher, self._beater, self._taker, *self._more)
+        await _cancelled([task for task in tasks if task is not None])
         if left and not was_over:
             with suppress(StaleLaunch, InboxDown):
                 await self.inbox.beat(dict.fromkeys(left, StageCounts()), is_leaving=True)
@@ -142,39 +142,46 @@ class RunSession:
                 await opened.aclose()
 
     async def _run_shard(self, sealed: SealedShard) -> None:
-        tasks = self._shards[sealed.id] = set[asyncio.Task[None]]()
+        if self.is_over:  # Since it was asked for. Others run it once its lease has ended.
+            return
+        running = self._shards[sealed.id] = asyncio.create_task(self._run_held(sealed))
         self.shards_run += 1
         if self._beater is None or self._beater.done():
             self._beater = asyncio.create_task(self._beat())
         if self._taker is None or self._taker.done():
             self._taker = asyncio.create_task(self._take_more())
         try:
-            shard = Shard.model_validate_json(sealed.body)
-            self._rollouts[sealed.id] = tuple(one.began.trace_id for one in shard.rollouts)
-            run = await self._opened()
-            if isinstance(run, Failure):
-                self._hand_over(sealed.id, *(_refused(shard, one, run) for one in shard.rollouts))
-            else:
-                run.setup.prompts.forget()
-                await self._run_rollouts(run, sealed.id, shard, tasks)
+            await asyncio.wait([running])
+            if not running.cancelled():
+                running.result()
             if self._flusher is not None:
                 await asyncio.gather(self._flusher, return_exceptions=True)
         finally:
-            await _cancelled(list(tasks))
+            await _cancelled([running])
             self._shards.pop(sealed.id, None)
             self._rollouts.pop(sealed.id, None)
 
-    async def _run_rollouts(self, run: OpenedRun, shard_id: str, shard: Shard, tasks: set[asyncio.Task[None]]) -> None:
+    async def _run_held(self, sealed: SealedShard) -> None:
+        shard = Shard.model_validate_json(sealed.body)
+        self._rollouts[sealed.id] = tuple(one.began.trace_id for one in shard.rollouts)
+        run = await self._opened()
+        if isinstance(run, Failure):
+            self._hand_over(sealed.id, *(_refused(shard, one, run) for one in shard.rollouts))
+        else:
+            run.setup.prompts.forget()
+            await self._run_rollouts(run, sealed.id, shard)
+
+    async def _run_rollouts(self, run: OpenedRun, shard_id: str, shard: Shard) -> None:
         """Each keeps its policy version from here: another shard's rollouts may end before these sample."""
-        sampler = run.setup.sampler
+        sampler, tasks = run.setup.sampler, list[asyncio.Task[None]]()
         try:
             for one in shard.rollouts:
                 run.name_version(one.began.policy_version, shard.adapter)
                 keep_policy(sampler, one.began.trace_id, one.began.policy_version)
-            tasks |= {asyncio.create_task(self._run_one(run, shard_id, shard, one)) for one in shard.rollouts}
+            tasks += [asyncio.create_task(self._run_one(run, shard_id, shard, one)) for one in shard.rollouts]
             await asyncio.gather(*tasks, return_exceptions=True)
         finally:
-            await _cancelled(list(tasks))
+            await _cancelled(tasks)
             for one in shard.rollouts:
                 release_policy(sampler, one.began.trace_id)  # A task that was cancelled early has not done so.
 
@@ -293,8 +300,8 @@ class RunSession:
 
     def _drop(self, shard_id: str) -> None:
         """Nothing of this shard counts any more."""
-        for task in self._shards.get(shard_id, ()):
-            task.cancel()
+        if shard_id in self._shards:
+            self._shards[shard_id].cancel()
 
     def _give_up(self, reason: str) -> None:
         if not self.is_over:
