@@ -180,7 +180,11 @@ async def test_the_length_is_kept_to(client: AsyncOpenAI) -> None:
         ({"tools": [{**TOOL, "function": {"name": "f", "parameters": {"type": "strange"}}}]},
          "tools[0].function.parameters", None),
         ({"tools": [TOOL, TOOL]}, "tools[1].function.name", None),
+        ({"messages": [*QUESTION, {"role": "assistant", "tool_calls": [CALL, CALL]},
+                       {"role": "tool", "content": "7", "tool_call_id": CALL["id"]}]}, "messages[2].tool_calls", None),
         ({"tools": [TOOL], "tool_choice": "required"}, "tool_choice", None),
+        ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools", "allowed_tools":
+            {"mode": "auto", "tools": [{"type": "function", "function": {"name": []}}]}}}, "tool_choice", None),
         ({"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "search"}}}, "tool_choice", None),
         ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}},
          "response_format", None),

@@ -127,6 +127,8 @@ async def test_thoughts_refusals_and_parts_are_read() -> None:
     assert (said.content, said.reasoning, said.finish_reason) == ("Four.", "two and two", ChatFinish.STOP)
     refused = await turn_of(choice(message(None, refusal="I cannot.")))
     assert refused.content == "I cannot."
+    in_parts = await turn_of(choice(message([{"type": "refusal", "refusal": "I cannot."}])))
+    assert in_parts.content == "I cannot."
 
 
 @pytest.mark.parametrize(
@@ -208,6 +210,7 @@ NO_TURNS: dict[str, HttpAnswer] = {
     "an unknown finish reason": changed(choices=[choice(message(), "error")]),
     "calls that are not there": changed(choices=[choice(message(None), "tool_calls")]),
     "not a single token": changed(choices=[choice(message(""))], usage=NO_TOKENS),
+    "nothing, and no word of tokens": changed(choices=[choice(message(""))], usage=None),
 }
 
 

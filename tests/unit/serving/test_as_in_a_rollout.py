@@ -17,7 +17,15 @@ from rft.serving_wire.records import Choice, Prompt
 from rft.testing.samplers import ScriptedSampler, tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
-from tests.unit.serving.conversing import CHAT_FORMAT, TOKENIZER, completions, converse
+from tests.unit.serving.conversing import (
+    CHAT_FORMAT,
+    TOKENIZER,
+    completions,
+    converse,
+    events_of,
+    prompt_and_choices,
+    request,
+)
 
 KEY = RolloutKey(job_id="ftjob-1", job_seed=1, split=Split.VALID, step=1, epoch=0, row_index=0, index=0)
 LINE = (
@@ -51,7 +59,7 @@ def row() -> DatasetRow:
     return parsed
 
 
-def rollout(turns: list[str], answer: Callable[[ToolCall], str]) -> Rollout:
+def rollout(turns: list[str], answer: Callable[[ToolCall], str], max_tokens: int = 100_000) -> Rollout:
     """The platform's own."""
 
     async def tool(call: ToolCall, trace_id: str) -> str:
@@ -66,7 +74,7 @@ def rollout(turns: list[str], answer: Callable[[ToolCall], str]) -> Rollout:
         tools=FunctionTools(tool),
         grader=FunctionGrader(grade),
         grader_name="grader",
-        budgets=Budgets(max_tokens=100_000),
+        budgets=Budgets(max_tokens=max_tokens),
         temperature=0.0,
         model_name="m",
         clock=virtual_clock,
@@ -123,3 +131,15 @@ def test_calls_that_cannot_be_read_are_answered_as_in_a_rollout_and_never_reach_
     assert seen[-1][1].content == "Done."
     text = TOKENIZER.decode([*seen[-1][0].token_ids, *seen[-1][1].token_ids])
     assert text.count(CHAT_FORMAT.unreadable_call_output) == 2
+
+
+def test_the_length_asked_for_holds_what_is_sampled_as_in_a_rollout() -> None:
+    """Not the answer of ours to a call that cannot be read, which has more tokens here than may be sampled."""
+    turns, most = ["<tool_call>{x</tool_call>", "Done."], 60
+    assert len(TOKENIZER.encode(CHAT_FORMAT.unreadable_call_output)) > most
+    own = rollout(turns, echo, most)
+    asked = request(row().messages, row().tools, max_tokens=most)
+    _, (choice,) = prompt_and_choices(run_in_virtual_time(events_of(completions(policy(turns)), asked)))
+    assert (own.stop_reason, own.trace.turns[-1].content) == (StopReason.COMPLETED, "Done.")
+    assert (choice.finish_reason, choice.content) == ("stop", "Done.")
+    assert choice.completion_tokens == own.trace.sampled_tokens

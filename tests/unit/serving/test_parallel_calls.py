@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from rft.chat.template_format import TemplateChatFormat
-from rft.core.messages import Message, Role, ToolSchema
+from rft.core.messages import Message, Role, ToolCall, ToolSchema
 from rft.rollouts.sampler import SampleRequest
 from rft.serving.completions import Completions
 from rft.serving.policies import ServedPolicies
+from rft.serving.prompts import Conversation, read_prompt
 from rft.serving.remembered import RememberedConversations
 from rft.serving_wire.records import AdapterRef, Choice, Prompt
 from rft.testing.samplers import ScriptedSampler
@@ -75,3 +78,18 @@ def test_so_is_a_conversation_that_nobody_remembers() -> None:
     _, called = ask([ASKED])
     prompt, choice = ask([ASKED, *answered(called)])
     assert (prompt.is_rendered_again, choice.content) == (True, "The first.")
+
+
+@pytest.mark.parametrize("name", ["qwen3", "qwen2_5"])
+def test_answers_that_come_in_another_order_are_shown_in_that_of_the_calls(name: str) -> None:
+    """Most templates show no ids, and clients answer as their tools end."""
+    calls = tuple(ToolCall(call_id=city, name="search", arguments=f'{{"q": "{city}"}}') for city in ("Paris", "Rome"))
+    answers = [Message(role=Role.TOOL, content=f"In {call.call_id}", tool_call_id=call.call_id) for call in calls]
+    begun = [ASKED, Message(role=Role.ASSISTANT, content="", tool_calls=calls)]
+    rest = [Message(role=Role.USER, content="And now?")]
+
+    def ids(answered_as: list[Message]) -> tuple[int, ...]:
+        conversation = Conversation("p", (SEARCH,), (*begun, *answered_as, *rest))
+        return read_prompt(conversation, opened(name).chat_format, RememberedConversations(0)).token_ids
+
+    assert ids(answers[::-1]) == ids(answers)

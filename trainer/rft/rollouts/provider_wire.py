@@ -122,7 +122,7 @@ def read_turn(body: bytes, *, turn: int) -> ChatTurn | NoTurn:
     if reason in _CALLING and not calls:
         return NoTurn("says that the model calls tools, and tells no call", usage)
     said = _Said.of(raw_message)
-    if not (said.content or said.reasoning or calls) and usage is not None and usage.completion_tokens == 0:
+    if not (said.content or said.reasoning or calls) and (usage is None or usage.completion_tokens == 0):
         return NoTurn("answered a turn without a single token", usage)
     model = completion.get("model")
     return ChatTurn(
@@ -145,6 +145,12 @@ def _no_completion(body: bytes) -> NoTurn:
     return NoTurn("answered something that is no chat completion", usage)
 
 
+def _refused(content: JsonValue) -> str:
+    """What is a refusal among the parts of a content."""
+    parts = content if isinstance(content, list) else []
+    return "".join(part for part in (as_object(one).get("refusal") for one in parts) if isinstance(part, str))
+
+
 @dataclass(frozen=True, slots=True)
 class _Said:
     content: str
@@ -153,7 +159,7 @@ class _Said:
     @classmethod
     def of(cls, message: Mapping[str, JsonValue]) -> "_Said":
         """A refusal is an answer, too. Servers that split no thoughts off leave them in the text, as a policy's own."""
-        content, refusal = text_of(message.get("content")), message.get("refusal")
+        content, refusal = text_of(message.get("content")), message.get("refusal") or _refused(message.get("content"))
         if not content and isinstance(refusal, str):
             content = refusal
         reasoning = text_of(message.get("reasoning_content")) or text_of(message.get("reasoning"))

@@ -74,7 +74,7 @@ class ChoiceRun:
                 return self._with_calls(parsed.tool_calls)
             answers = [result_of(call, self.chat_format.unreadable_call_output) for call in parsed.tool_calls]
             suffix = self.chat_format.suffix_ids(answers, sample.token_ids[-1])
-            if self._room() - len(suffix) < 1:
+            if not self.has_room_behind(suffix):
                 return self._choice("length", ())
             self._ids += suffix
         raise AssertionError("the last turn returns")

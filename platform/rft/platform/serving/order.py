@@ -111,7 +111,7 @@ def allowed_tools(tools: Sequence[ToolSchema], names: Sequence[JsonValue]) -> tu
     """Those of these names. Raises BadRequest."""
     known = {tool.name for tool in tools}
     for name in names:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise refused("tool_choice", f"allows a tool that 'tools' does not describe: {name!r}")
     return tuple(tool for tool in tools if tool.name in names)
 
@@ -171,6 +171,8 @@ def _refuse_unanswered(messages: Sequence[Message]) -> None:
             continue
         _refuse_open(open_calls, path)
         open_calls = dict.fromkeys(call.call_id for call in message.tool_calls)
+        if len(open_calls) < len(message.tool_calls):
+            raise refused(f"{path}.tool_calls", "holds two calls of one id: nobody knows which of them an answer is of")
     _refuse_open(open_calls, "messages")
 
 

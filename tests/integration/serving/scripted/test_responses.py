@@ -294,6 +294,8 @@ QUESTION: Any = [{"role": "user", "content": "How much?"}]
         ({"tools": [TOOL], "tool_choice": {"type": "function", "name": "search"}}, "tool_choice", None),
         ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"name": "f"}]}},
          "tool_choice", None),
+        ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"name": {}}]}},
+         "tool_choice", None),
         ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {}}}}, "text.format", None),
         ({"previous_response_id": "resp_1"}, "previous_response_id", None),
         ({"conversation": "conv_1"}, "conversation", None),
