@@ -208,7 +208,7 @@ class AdaptiveWindow:
 
     def _close_light(self) -> None:
         is_lighter = self._limit < 0.8 * self._light_limit
-        if self._light is None or is_lighter:
+        if self._light is None or is_lighter or self._has_passed(self._light):
             self._light, self._light_limit = self._now, self._limit
         elif self._limit <= _AS_LIGHT * self._light_limit:
             self._light.fade(0.5)
@@ -217,6 +217,13 @@ class AdaptiveWindow:
             self._light.count = total
         self.reason = self._reason_before_light
         self._enter(_Phase.STEADY, self._before_light)
+
+    def _has_passed(self, light: _Latency) -> bool:
+        """Whether what made calls slow under light load is over: they are faster by now, for sure or more surely so
+        than that measure, in which slow and fast ones may have been mixed."""
+        doubt_s = math.hypot(self._now.error_s, light.error_s)
+        is_surer = self._now.error_s < light.error_s
+        return light.mean_s - self._now.mean_s > (0.0 if is_surer else 2.0 * doubt_s)
 
     def _close_steady(self) -> None:
         light, now = self._light, self._now

@@ -140,9 +140,8 @@ class HttpGraderGateway:
 
 
 def _shorter(body: JsonObject) -> Iterator[JsonObject]:
-    """Tool outputs and thoughts first; last what the row holds, too."""
-    shortened = body
-    for max_chars in _OUTPUT_CHARS_WHEN_TOO_LARGE:
-        shortened = shorten_outputs(body, max_chars=max_chars)
-        yield shortened
-    yield without_prompt(shortened, max_chars=_OUTPUT_CHARS_WHEN_TOO_LARGE[-1])
+    """Tool outputs and thoughts; where that is not enough what the row holds, too, and as little of the others."""
+    shortened = [shorten_outputs(body, max_chars=max_chars) for max_chars in _OUTPUT_CHARS_WHEN_TOO_LARGE]
+    yield from shortened
+    for one in (body, *shortened):
+        yield without_prompt(one, max_chars=_OUTPUT_CHARS_WHEN_TOO_LARGE[-1])

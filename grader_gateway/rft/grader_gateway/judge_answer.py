@@ -20,7 +20,10 @@ _MOST_BRACES = 500
 _MARKS = " \t\r\n`*"
 """What stands between a word and the object that it introduces, with the language of a fence."""
 _FENCE_LANGUAGE = "json"
-_CLOSING = r"})\]"
+_NUMBER = re.compile(
+    r"(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*(?:(?P<percent>%)|/\s*(?P<whole>\d+(?:\.\d+)?))?",
+    re.IGNORECASE,
+)
 _GAP = ";"
 """In place of an object: no value goes on behind it."""
 
@@ -82,13 +85,34 @@ def _spelled(key: str) -> str:
 
 def _names_another(naming: str, value: JsonValue, text: str) -> bool:
     """Whether a pattern of a key is followed by what is not this value."""
-    found = re.finditer(rf"{naming}[\s'\"`*]*([^\s'\"`*,;{_CLOSING}]+)", text, re.IGNORECASE)
-    return any(not _is_same(match[1].rstrip("."), value) for match in found)
+    found = re.finditer(rf"{naming}[\s'\"`*]*(?=([^\n]+))", text, re.IGNORECASE)
+    return any(_is_another(match[1], value) for match in found)
 
 
-def _is_same(written: str, value: JsonValue) -> bool:
+def _is_another(written: str, value: JsonValue) -> bool:
+    """Whether a line begins with a verdict that is not this one: a number beside a number, an object beside an object.
+
+    Beside a text each other text may be one.
+    """
+    if isinstance(value, list | dict):
+        return written.startswith(("{", "["))
     number = as_number(value)
-    return written.casefold() == str(value).strip().casefold() if number is None else as_number(written) == number
+    if number is not None:
+        told = _NUMBER.match(written)
+        return told is not None and not any(math.isclose(one, number, abs_tol=1e-9) for one in _meant_by(told))
+    said = str(value).strip().casefold()
+    is_same = written.casefold().startswith(said) and not re.match(r"\w", written[len(said) :])
+    return not is_same and any(map(str.isalnum, written))
+
+
+def _meant_by(told: re.Match[str]) -> Iterator[float]:
+    """What a written number may mean: as it stands, of a whole, in percent."""
+    number = float(told["number"])
+    yield number
+    if told["percent"]:
+        yield number / 100
+    if told["whole"] and float(told["whole"]):
+        yield number / float(told["whole"])
 
 
 def _between(text: str, objects: Sequence[_Found]) -> str:

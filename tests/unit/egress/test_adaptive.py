@@ -108,6 +108,32 @@ def test_steps_with_pauses_give_all_callers_to_an_endpoint_that_bears_them(*, is
     assert seen.goodput >= 0.85 * 500 / 0.201
 
 
+def slow_for_a_while(endpoint: Endpoint, *, since: int, until: int) -> Endpoint:
+    """As while it starts up, or a neighbour is at work: calls from the one to the other take five times as long."""
+    calls = 0
+
+    def slow(inside: int, noise: random.Random) -> tuple[float, AttemptFailure | None]:
+        nonlocal calls
+        calls += 1
+        latency_s, failure = endpoint(inside, noise)
+        return latency_s * (5.0 if since <= calls < until else 1.0), failure
+
+    return slow
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("since", "until"), [(0, 5_000), (20_000, 25_000)])
+def test_an_endpoint_that_was_slow_for_a_while_is_measured_anew(since: int, until: int, seed: int) -> None:
+    window, endpoint = AdaptiveWindow(), slow_for_a_while(queueing(64, 0.1), since=since, until=until)
+    simulate(window, endpoint, callers=512, seconds=200.0, seed=seed)
+    light_s = window.light_latency_s
+    assert light_s is not None
+    assert light_s <= 0.13
+    seen = simulate(window, endpoint, callers=512, seconds=20.0, start_s=200.0)
+    assert seen.most_in_flight <= 1.5 * 64
+    assert seen.goodput >= 0.9 * 640
+
+
 def lengthening(endpoint: Endpoint, *, doubled_after: int) -> Endpoint:
     """Its calls ask for more and more: at the same load each takes longer than those before."""
     calls = 0

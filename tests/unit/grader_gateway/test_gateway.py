@@ -245,6 +245,19 @@ async def test_a_trace_beyond_the_cap_is_sent_with_its_tool_outputs_cut(set_scen
     assert too_large.code is FailureCode.OVERSIZE_REQUEST
 
 
+async def test_nothing_of_what_tools_said_is_cut_where_the_row_alone_is_too_much(set_scene: SetScene) -> None:
+    """The prompt is in the row: to leave it out of the trace costs the grader nothing."""
+    scene = await set_scene(caps=SizeCaps(request_bytes=100_000))
+    prompt, output = "x" * 60_000, "y" * 3_000 + " ANSWER=42"
+    item: JsonObject = {"messages": [{"role": "user", "content": prompt}]}
+    asked, *said = finished(tool_output=output).messages
+    trace = replace(finished(), messages=(asked.model_copy(update={"content": prompt}), *said))
+    assert isinstance(await scene.gateway.grade(trace, item=item, trace_id="trace_abc"), Grade)
+    sent = json.loads(scene.endpoint.calls[0].body)["sample"]["trace"]
+    assert sent["prompt_messages"] == 0
+    assert [message["content"] for message in sent["messages"] if message["role"] == "tool"] == [output]
+
+
 async def test_a_row_that_fits_once_and_not_twice_is_sent_once(set_scene: SetScene) -> None:
     scene = await set_scene(caps=SizeCaps(request_bytes=100_000))
     prompt = "x" * 60_000

@@ -110,6 +110,14 @@ def test_a_label_beside_another_one_in_another_spelling_is_none(text: str) -> No
     assert read_label('{"result": "polite"} Result: Polite.', SPEC.labels) == "polite"
 
 
+@pytest.mark.parametrize("label", ["partially correct", "very good", "A (best)", "yes, fully", "U.S."])
+@pytest.mark.parametrize("again", ["\n\nResult: {}", "\n**Result:** {}.", " result: '{}'", "\nResult: {}, as I said"])
+def test_a_label_that_the_judge_repeats_is_its_verdict(label: str, again: str) -> None:
+    text = json.dumps({"steps": [], "result": label}) + again.format(label)
+    assert read_label(text, (label, "correct", "very")) == label
+    assert isinstance(read_label(text + "\nResult: correct", (label, "correct")), Unreadable)
+
+
 @pytest.mark.parametrize("text", ['{"result": 1}', '{"label": "polite"}', "neither", "[]"])
 def test_what_names_no_label_is_unreadable(text: str) -> None:
     assert isinstance(read_label(text, SPEC.labels), Unreadable)

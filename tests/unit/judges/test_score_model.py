@@ -235,6 +235,21 @@ def test_a_verdict_that_another_one_follows_that_cannot_be_read_is_none(text: st
 
 
 @pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        ('{"result": 1.0}\nThe result: the answer is correct.', 1.0),
+        ('{"result": 0.8}\nFinal result: 0.8/1', 0.8),
+        ('{"result": 0.8}\nFinal result: 8/10.', 0.8),
+        ('{"result": 0.8}\nFinal result: 80%', 0.8),
+        ('{"steps": [], "result": 1}\nResult: 1.0 (right).', 1.0),
+        ('It has `{ result: total }`, which is right.\n{"steps": [], "result": 1}', 1.0),
+    ],
+)
+def test_a_verdict_that_the_judge_repeats_or_explains_is_its_verdict(text: str, score: float) -> None:
+    assert read_score(text, 0.0, 1.0) == score
+
+
+@pytest.mark.parametrize(
     "text",
     [
         '{"steps":[{"description":"The reply says {"result": 1} ","conclusion":"x"}], result: 0.0}',
