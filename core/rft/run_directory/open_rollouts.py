@@ -19,9 +19,11 @@ class OpenRolloutsFile:
     It outlives the process, not the machine: a host that lost its trainer's machine frees by its own deadline.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, keeps_untold: bool = False) -> None:
+        """`keeps_untold`: what could not be told stays open, for a process that tries again later."""
         self.left = _read(path)
         """Left open by the processes before this one, in the order of their beginnings."""
+        self._keeps_untold = keeps_untold
         self._path, self._open = path, dict.fromkeys(self.left)
         self._file: FileIO | None = None
         self._lines = path.stat().st_size // _LINE_BYTES if path.exists() else 0
@@ -31,8 +33,10 @@ class OpenRolloutsFile:
         self._open[trace_id] = None
         self._write(f"+{trace_id}\n")
 
-    def close(self, trace_id: str) -> None:
+    def close(self, trace_id: str, *, is_told: bool) -> None:
         """Its end was told, or could not be told within the retry budget."""
+        if self._keeps_untold and not is_told:
+            return
         self._open.pop(trace_id, None)
         self._write(f"-{trace_id}\n")
         if self._file is not None and not self._open:

@@ -30,7 +30,7 @@ class Book:
     def begin(self, trace_id: str) -> None:
         self.left.append(trace_id)
 
-    def close(self, trace_id: str) -> None:
+    def close(self, trace_id: str, *, is_told: bool) -> None:
         self.left.remove(trace_id)
 
 

@@ -97,7 +97,7 @@ class Book:
     def begin(self, trace_id: str) -> None:
         self.open.add(trace_id)
 
-    def close(self, trace_id: str) -> None:
+    def close(self, trace_id: str, *, is_told: bool) -> None:
         self.open.discard(trace_id)
 
 

@@ -22,7 +22,7 @@ from rft.platform.worker.validate_job import validate_job
 from rft.run_directory import layout
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault as HttpFault
-from rft.testing.faults import HttpAnswer, ReceivedCall
+from rft.testing.faults import FaultKind, FaultSequence, HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.worker.running import cancel
 from tests.integration.worker.scripted_trainer import Fault, Plan
@@ -288,6 +288,25 @@ async def test_ends_that_were_not_told_are_told_later_and_less_and_less_often_fo
     await bench.do("update jobs set may_have_open_rollouts = true where id = %s", job_id)
     assert await after(bench, job_id, 60) == [job_id]
     assert await after(bench, job_id, 24 * 60) == [], "whoever was away for a day is not told any more"
+
+
+async def test_ends_that_the_customers_server_did_not_take_are_told_later(
+    bench: Workbench, host: LoopbackEndpoint
+) -> None:
+    job_id = await lost_job(bench, host)
+    await end_lease(bench, job_id)
+    await cancel(bench, job_id)
+    bench.changed_settings |= {"max_retries": 1, "retry_first_wait_s": 0.01}
+    host.endpoint.faults = FaultSequence([HttpFault(FaultKind.STATUS, status=503)], last_stays=True)
+    assert await run_job(job_id, bench.context()) == "was over"
+    assert {json.loads(call.body)["trace_id"] for call in host.endpoint.calls} == {*LEFT}
+    assert all(one in (bench.run_dir(job_id) / layout.OPEN_ROLLOUTS).read_text() for one in LEFT)
+    assert await after(bench, job_id, 60) == [job_id]
+    host.endpoint.faults = FaultSequence([])
+    host.endpoint.calls.clear()
+    assert await run_job(job_id, bench.context()) == "was over"
+    assert_told(bench, job_id, host)
+    assert await after(bench, job_id, 10 * 60) == []
 
 
 async def test_a_failed_job_whose_worker_died_before_it_told_the_ends(bench: Workbench, host: LoopbackEndpoint) -> None:

@@ -19,12 +19,12 @@ def test_what_was_begun_and_not_closed_is_left_for_the_next_process(tmp_path: Pa
     assert first.left == []
     for one in IDS:
         first.begin(one)
-    first.close(IDS[1])
+    first.close(IDS[1], is_told=True)
     first.shut()
     second = OpenRolloutsFile(path)
     assert second.left == [IDS[0], IDS[2], IDS[3], IDS[4]]
     for one in second.left:
-        second.close(one)
+        second.close(one, is_told=True)
     second.shut()
     assert OpenRolloutsFile(path).left == []
     assert path.stat().st_size == 0
@@ -40,7 +40,7 @@ def test_a_run_that_always_has_some_open_has_a_short_journal(
     for number, one in enumerate(ids):
         book.begin(one)
         if number >= begun:
-            book.close(ids[number - begun])
+            book.close(ids[number - begun], is_told=True)
         if number % 50 == 0:
             book.shut()
             book = OpenRolloutsFile(path)
@@ -76,9 +76,23 @@ def test_whenever_a_process_dies_only_its_torn_last_line_is_lost(
                 book.begin(one)
                 is_open[one] = None
             else:
-                book.close(one)
+                book.close(one, is_told=True)
                 is_open.pop(one, None)
         book.shut()
         with path.open("ab") as log:
             log.write(f"+{trace_id(uuid.UUID(int=9))}\n".encode()[: min(torn, 42)])
     assert set(OpenRolloutsFile(path).left) == set(is_open)
+
+
+@pytest.mark.parametrize("keeps_untold", [False, True])
+def test_an_end_that_could_not_be_told_is_closed_unless_somebody_tries_again(
+    tmp_path: Path, *, keeps_untold: bool
+) -> None:
+    path = tmp_path / "open.log"
+    book = OpenRolloutsFile(path, keeps_untold=keeps_untold)
+    for one in IDS[:2]:
+        book.begin(one)
+    book.close(IDS[0], is_told=True)
+    book.close(IDS[1], is_told=False)
+    book.shut()
+    assert OpenRolloutsFile(path).left == ([IDS[1]] if keeps_untold else [])

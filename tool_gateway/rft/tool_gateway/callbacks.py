@@ -83,7 +83,7 @@ class RolloutCallbacks:
         """Tell what was not told yet, within each call's retry budget; in seconds once `hurry` is set."""
         await self._ends.aclose(hurry)
 
-    async def _tell_end(self, trace_id: str, outcome: JsonObject) -> None:
+    async def _tell_end(self, trace_id: str, outcome: JsonObject) -> bool:
         failures = await asyncio.gather(
             *(
                 self._post(host.ends, self._body(ENDED, host, trace_id, **outcome), trace_id, ENDED)
@@ -93,6 +93,7 @@ class RolloutCallbacks:
         for failure in failures:
             if failure is not None:
                 log.warning("the end of rollout %s could not be told: %s", trace_id, failure.message)
+        return all(failure is None for failure in failures)
 
     async def _post(self, endpoint: Endpoint, body: JsonObject, trace_id: str, call_id: str) -> Failure | None:
         try:

@@ -129,11 +129,12 @@ class RemoteToolGateway:
         if self.has_hosts:
             self._ends.tell(trace_id, self._tell_end(RolloutEnded(trace_id=trace_id, outcome=outcome)))
 
-    async def _tell_end(self, request: RolloutEnded) -> None:
+    async def _tell_end(self, request: RolloutEnded) -> bool:
         # Nobody else knows of this end while the process lives; closing it bounds the wait.
         reply = await self._connection.call(ENDED, request, ServiceReply, is_safe=self._are_hosts_safe, is_lasting=True)
         if isinstance(reply, Failure):
             _log.warning("the end of rollout %s could not be told: %s", request.trace_id, reply.message)
+        return not isinstance(reply, Failure)
 
 
 def _broken(what: str, name: str | None, error: Exception) -> Failure:

@@ -17,7 +17,7 @@ class OpenRollouts(Protocol):
         """Its beginning is about to be told."""
         ...
 
-    def close(self, trace_id: str) -> None:
+    def close(self, trace_id: str, *, is_told: bool) -> None:
         """Its end was told, or could not be told within the retry budget."""
         ...
 
@@ -34,8 +34,8 @@ class RolloutEnds:
         if self._open_rollouts is not None:
             self._open_rollouts.begin(trace_id)
 
-    def tell(self, trace_id: str, telling: Awaitable[None]) -> None:
-        """Its end is told by this work, which fails quietly."""
+    def tell(self, trace_id: str, telling: Awaitable[bool]) -> None:
+        """Its end is told by this work, which fails quietly and says whether everybody was told."""
         task = asyncio.create_task(self._told(trace_id, telling))
         self._underway.add(task)
         task.add_done_callback(self._underway.discard)
@@ -51,7 +51,7 @@ class RolloutEnds:
         if late:
             _log.warning("%d ends of rollouts could not be told to their tool servers", late)
 
-    async def _told(self, trace_id: str, telling: Awaitable[None]) -> None:
-        await telling
+    async def _told(self, trace_id: str, telling: Awaitable[bool]) -> None:
+        is_told = await telling
         if self._open_rollouts is not None:
-            self._open_rollouts.close(trace_id)
+            self._open_rollouts.close(trace_id, is_told=is_told)

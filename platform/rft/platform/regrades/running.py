@@ -139,7 +139,7 @@ async def _regrade(services: Services, work: Work) -> RegradeReport:
 
 
 def _limits(settings: Settings) -> Limits:
-    """One regrade's part. An endpoint that is away is waited for as long as one call of a dry run may take."""
+    """One regrade's part, a call at a time at least. An endpoint that is away is waited for as one of a dry run is."""
     breaker = BreakerSettings(max_open_s=min(settings.retry_total_s, MAX_TOTAL_S))
     return Limits.of(settings.egress, breaker=breaker, sharers=REGRADES_AT_ONCE)
 
