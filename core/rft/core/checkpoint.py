@@ -1,6 +1,7 @@
 """Checkpoint: weights saved at a step."""
 
 from rft.core.base import Record
+from rft.core.group import without_rounding
 
 
 class Checkpoint(Record):
@@ -31,9 +32,15 @@ def best(checkpoints: "list[Checkpoint]", keep: int = 3) -> "list[Checkpoint]":
     """The `keep` best, best first: by validation reward, else by training reward; later wins ties."""
     evaluated = [checkpoint for checkpoint in checkpoints if checkpoint.valid_reward is not None]
     pool = evaluated or checkpoints
-    return sorted(pool, key=_rank, reverse=True)[:keep]
+    graded = [reward for checkpoint in pool if (reward := _reward(checkpoint)) is not None]
+    level = dict(zip(graded, without_rounding(graded), strict=True))
+
+    def rank(checkpoint: Checkpoint) -> tuple[bool, float, int]:
+        reward = _reward(checkpoint)
+        return checkpoint.is_evidence, float("-inf") if reward is None else level[reward], checkpoint.step
+
+    return sorted(pool, key=rank, reverse=True)[:keep]
 
 
-def _rank(checkpoint: Checkpoint) -> tuple[bool, float, int]:
-    reward = checkpoint.valid_reward if checkpoint.valid_reward is not None else checkpoint.train_reward
-    return (checkpoint.is_evidence, float("-inf") if reward is None else reward, checkpoint.step)
+def _reward(checkpoint: Checkpoint) -> float | None:
+    return checkpoint.valid_reward if checkpoint.valid_reward is not None else checkpoint.train_reward

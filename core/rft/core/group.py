@@ -38,6 +38,11 @@ def are_equal(rewards: Sequence[float]) -> bool:
     return highest - lowest < max(_ROUNDING, _ROUNDING_OF_LARGE * max(-lowest, highest))
 
 
+def is_higher(reward: float, than: float) -> bool:
+    """Whether it is, by more than rounding."""
+    return reward > than and not are_equal((reward, than))
+
+
 def without_rounding(rewards: Sequence[float]) -> list[float]:
     """Each reward, or in its place the lowest one that it is equal to, so that they can be compared exactly."""
     levels: dict[float, float] = {}

@@ -1,5 +1,7 @@
 """Which checkpoints are kept."""
 
+import pytest
+
 from rft.core.checkpoint import Checkpoint, best
 
 
@@ -17,6 +19,16 @@ def test_the_three_best_by_validation_reward_best_first() -> None:
 
 def test_the_later_wins_a_tie_and_unevaluated_steps_do_not_count() -> None:
     assert steps([checkpoint(1, 0.5), checkpoint(2, None, 0.99), checkpoint(3, 0.5)]) == [3, 1]
+
+
+@pytest.mark.parametrize("scale", [1.0, -1.0, 1e9])
+def test_rewards_that_differ_by_rounding_are_a_tie(scale: float) -> None:
+    rounded = scale * (0.6 + 0.3 + 0.1)
+    assert rounded != scale
+    assert steps([checkpoint(10, scale), checkpoint(20, rounded), checkpoint(5, 0.999 * scale)])[:2] == (
+        [20, 10] if scale > 0 else [5, 20]
+    )
+    assert steps([checkpoint(10, None, scale), checkpoint(20, None, rounded), checkpoint(30, None)]) == [20, 10, 30]
 
 
 def test_without_validation_the_training_reward_decides() -> None:

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from rft.core.spec import EarlyStop
 from rft.trainer.early_stop import EvaluatedStep, early_stop_notice
 
-REWARDS = st.lists(st.floats(0, 1), min_size=1, max_size=12)
+REWARDS = st.lists(st.integers(0, 1000).map(lambda thousandths: thousandths / 1000), min_size=1, max_size=12)
+ROUNDED = 0.6 + 0.3 + 0.1
+"""What the parts of a full score come to: a little less than 1."""
 
 
 def course(valid: list[float], train: list[float] | None = None) -> list[EvaluatedStep]:
@@ -31,6 +33,17 @@ def test_without_rules_nothing_ends(valid: list[float]) -> None:
 @pytest.mark.parametrize(("last", "expected"), [(0.79, None), (0.8, "target"), (1.0, "target")])
 def test_a_target_counts_from_its_value_on(last: float, expected: str | None) -> None:
     assert reason(EarlyStop(target_reward=0.8), course([0.9, last])) == expected
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e9])
+def test_rounding_keeps_nothing_from_its_target_and_is_neither_rise_nor_fall(scale: float) -> None:
+    full, rounded = scale, scale * ROUNDED
+    assert rounded < full
+    assert reason(EarlyStop(target_reward=full), course([0.0, rounded])) == "target"
+    assert reason(EarlyStop(plateau_evaluations=2), course([rounded, full, rounded])) == "plateau"
+    rule, half = EarlyStop(overfitting_evaluations=2), scale / 2
+    assert reason(rule, course([2 * full, full, rounded], [half, full])) is None
+    assert reason(rule, course([3 * full, 2 * full, full], [rounded, full])) is None
 
 
 def test_a_plateau_needs_its_whole_length_and_names_what_was_best() -> None:

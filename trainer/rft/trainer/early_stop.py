@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from rft.core.base import JsonObject, Record
 from rft.core.events import Notice
+from rft.core.group import is_higher
 from rft.core.spec import EarlyStop
 
 
@@ -38,7 +39,7 @@ _Finding = tuple[str, Sequence[EvaluatedStep], str]
 
 def _target_reached(rule: EarlyStop, evaluated: Sequence[EvaluatedStep]) -> _Finding:
     last = evaluated[-1]
-    is_reached = rule.target_reward is not None and last.valid >= rule.target_reward
+    is_reached = rule.target_reward is not None and not is_higher(rule.target_reward, than=last.valid)
     why = f"the validation reward {last.valid:.3f} reached the target {rule.target_reward}"
     return "target", [last] if is_reached else [], why
 
@@ -49,7 +50,7 @@ def _plateau(rule: EarlyStop, evaluated: Sequence[EvaluatedStep]) -> _Finding:
     if not count or not before:
         return "plateau", [], ""
     best = max(before, key=lambda one: one.valid)
-    is_flat = max(one.valid for one in last) <= best.valid
+    is_flat = not is_higher(max(one.valid for one in last), than=best.valid)
     why = f"none of the last {count} evaluations was better than the {best.valid:.3f} of step {best.step}"
     return "plateau", [best, *last] if is_flat else [], why
 
@@ -59,8 +60,8 @@ def _overfitting(rule: EarlyStop, evaluated: Sequence[EvaluatedStep]) -> _Findin
     shown = evaluated[-count - 1 :]
     if not count or len(shown) <= count:
         return "overfitting", [], ""
-    falls = all(later.valid < earlier.valid for earlier, later in pairwise(shown))
+    falls = all(is_higher(earlier.valid, than=later.valid) for earlier, later in pairwise(shown))
     trained = [one.train for one in shown if one.train is not None]
-    rises = len(trained) >= count and all(later > earlier for earlier, later in pairwise(trained))
+    rises = len(trained) >= count and all(is_higher(later, than=earlier) for earlier, later in pairwise(trained))
     why = f"validation fell {count} times in a row while training rose"
     return "overfitting", shown if falls and rises else [], why
