@@ -61,7 +61,11 @@ def _overfitting(rule: EarlyStop, evaluated: Sequence[EvaluatedStep]) -> _Findin
     if not count or len(shown) <= count:
         return "overfitting", [], ""
     falls = all(is_higher(earlier.valid, than=later.valid) for earlier, later in pairwise(shown))
-    trained = [one.train for one in shown if one.train is not None]
-    rises = len(trained) >= count and all(is_higher(later, than=earlier) for earlier, later in pairwise(trained))
+    # What was trained before the first of them is not known of step 0, and there alone need not be.
+    trained = [one.train for one in (shown if shown[0].train is not None else shown[1:])]
+    rises = all(
+        earlier is not None and later is not None and is_higher(later, than=earlier)
+        for earlier, later in pairwise(trained)
+    )
     why = f"validation fell {count} times in a row while training rose"
     return "overfitting", shown if falls and rises else [], why
