@@ -5,7 +5,7 @@ is one for new rows like those measured; for the very same rows with fresh seeds
 """
 
 from collections.abc import Sequence
-from math import comb, fsum, sqrt
+from math import comb, fsum, pi, sqrt, tan
 from statistics import NormalDist
 
 from rft.core.base import Record
@@ -188,9 +188,15 @@ def _student_interval(values: Sequence[float], confidence: float) -> tuple[float
 
 
 def _student_quantile(confidence: float, *, degrees_of_freedom: int) -> float:
-    """Of Student's t, two-sided; the first terms of its expansion (Abramowitz and Stegun 26.7.5)."""
+    """Of Student's t, two-sided: exact for one and two degrees of freedom, where its expansion is far off; from three
+    on the first terms of that (Abramowitz and Stegun 26.7.5)."""
+    if degrees_of_freedom == 1:
+        return tan(pi * confidence / 2)
+    if degrees_of_freedom == 2:
+        return confidence * sqrt(2 / (1 - confidence**2))
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
     first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / degrees_of_freedom + second / degrees_of_freedom**2 + third / degrees_of_freedom**3
+    fourth = (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160
+    return z + fsum(term / degrees_of_freedom**power for power, term in enumerate((first, second, third, fourth), 1))

@@ -104,6 +104,28 @@ def test_rewards_of_another_scale_have_students_interval() -> None:
     assert (found.mean, found.low, found.high) == pytest.approx((4.0, -0.39, 8.39), abs=0.03)
 
 
+@pytest.mark.parametrize(
+    ("rows", "confidence", "quantile"),
+    [
+        (2, 0.95, 12.7062),
+        (2, 0.99, 63.6567),
+        (3, 0.95, 4.3027),
+        (3, 0.99, 9.9248),
+        (4, 0.95, 3.1824),
+        (5, 0.95, 2.7764),
+        (10, 0.95, 2.2622),
+        (10, 0.99, 3.2498),
+    ],
+)
+def test_few_rows_have_students_own_quantile(rows: int, confidence: float, quantile: float) -> None:
+    """As tables have it; by the mean's standard error."""
+    values = [10 + at - (rows - 1) / 2 for at in range(rows)]
+    found = estimate_reward([[value] for value in values], confidence=confidence)
+    assert found is not None
+    error = sqrt(fsum((value - 10) ** 2 for value in values) / (rows - 1) / rows)
+    assert (found.high - 10) / error == pytest.approx(quantile, rel=2e-3 if rows > 3 else 1e-4)
+
+
 @pytest.mark.parametrize("rows", [[[7.0]], [[7.0], [7.0]], [[-0.5, -0.5]]])
 def test_no_interval_where_nothing_tells_how_rewards_spread(rows: list[list[float]]) -> None:
     assert estimate_reward(rows) is None
