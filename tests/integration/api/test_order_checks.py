@@ -122,6 +122,19 @@ async def test_fields_that_have_no_effect_here_are_named_in_an_event(
     }
 
 
+@pytest.mark.parametrize(("loss_type", "idle"), [("cispo", ["epsilon"]), ("dapo", [])])
+async def test_cispo_has_no_use_for_a_lower_end_of_the_clip_range(
+    client: AsyncOpenAI, order: dict[str, Any], loss_type: str, idle: list[str]
+) -> None:
+    reinforcement = order["method"]["reinforcement"]
+    reinforcement["loss_type"] = loss_type
+    reinforcement["hyperparameters"] = {"max_staleness": 1, "epsilon": 0.1, "epsilon_high": 1.5}
+    job = await client.fine_tuning.jobs.create(**order)
+    events: list[Any] = (await client.fine_tuning.jobs.list_events(job.id)).data
+    named = [event.data["fields"] for event in events if event.data and event.data["code"] == "fields_without_effect"]
+    assert named == ([[f"method.reinforcement.hyperparameters.{name}" for name in idle]] if idle else [])
+
+
 async def test_a_secret_under_a_misspelt_name_is_kept_from_everybody(
     client: AsyncOpenAI, order: dict[str, Any], migrated_url: str
 ) -> None:

@@ -20,7 +20,8 @@ MOST_NAMED = 50
 """Unknown fields that an event names; the order itself has them all."""
 _NO_EFFECT = frozenset({"pass_threshold", "image_tag", _EFFORT})
 """Fields that we know, where a job has no use for them."""
-_CLIP_RANGE = ("epsilon", "epsilon_high")
+_CLIP_LOW = ("epsilon",)
+_CLIP_RANGE = (*_CLIP_LOW, "epsilon_high")
 _NOTHING_WANTED = (None, "default", ONLY_IMAGE)
 
 
@@ -115,7 +116,8 @@ def fields_without_effect(
     used = {_EFFORT} if has_thinking_switch else set[str]()
     wanted = reinforcement.hyperparameters
     idle = [name for name in _unused(wanted) if name not in used]
-    idle += [] if is_weighted else [name for name in _CLIP_RANGE if getattr(wanted, name) != "auto"]
+    unclipped = _CLIP_RANGE if not is_weighted else _CLIP_LOW if reinforcement.loss_type == "cispo" else ()
+    idle += [name for name in unclipped if getattr(wanted, name) != "auto"]
     idle += ["policy_pin"] if wanted.policy_pin == "turn" and wanted.max_staleness == 0 else []
     paths = [f"hyperparameters.{name}" for name in idle]
     graders = [f"{path}.{name}" for path, _, leaf in leaves(reinforcement.grader, "grader") for name in _unused(leaf)]
