@@ -20,6 +20,8 @@ describe("a group side by side", () => {
     expect(found.slice(2)).toEqual([null, 0]);
     expect(advantages([0.5, 0.5, 0.5], true)).toEqual([null, null, null]);
     expect(advantages([1, null], true)).toEqual([null, null]);
+    expect(advantages([1e9 * (0.6 + 0.3 + 0.1), 1e9], true)).toEqual([null, null]);
+    expect(advantages([0, 1.1e-8], true)).not.toEqual([null, null]);
     expect(advantages([1, 0, null, 0.5], false)).toEqual([0.5, -0.5, null, 0]);
   });
 

@@ -11,7 +11,7 @@ export function byEpoch<T extends { epoch: number }>(rollouts: readonly T[]): [e
 /** As in training: reward minus the graded rewards' mean, over their deviation where `isScaled`; null without signal. */
 export function advantages(rewards: readonly (number | null)[], isScaled: boolean): (number | null)[] {
   const graded = rewards.filter((reward) => reward !== null);
-  if (graded.length < 2 || Math.max(...graded) - Math.min(...graded) < 1e-8) return rewards.map(() => null);
+  if (graded.length < 2 || areEqual(graded)) return rewards.map(() => null);
   const mean = graded.reduce((sum, reward) => sum + reward, 0) / graded.length;
   const deviation = Math.sqrt(graded.reduce((sum, reward) => sum + (reward - mean) ** 2, 0) / (graded.length - 1));
   const scale = isScaled ? deviation + STD_EPSILON : 1;
@@ -19,6 +19,12 @@ export function advantages(rewards: readonly (number | null)[], isScaled: boolea
 }
 
 const STD_EPSILON = 1e-4;
+
+/** But for rounding, as training has it: on large rewards, whose neighbours lie further apart, in proportion to them. */
+function areEqual(rewards: readonly number[]): boolean {
+  const tolerance = Math.max(1e-8, 1e-12 * Math.max(...rewards.map(Math.abs)));
+  return Math.max(...rewards) - Math.min(...rewards) < tolerance;
+}
 
 /** What a turn says and does, whatever its ids are. */
 export function said(turn: Turn): string {
