@@ -30,7 +30,7 @@ from rft.trainer.worker_run import open_worker_run
 
 log = logging.getLogger(__name__)
 _IDLE_S = 300.0
-"""A run that gave nothing out for so long is closed; it is opened again by its next shard."""
+"""A run that gave nothing out for so long, or twice as long, is closed; it is opened again by its next shard."""
 _CLOSE_S = 20.0
 _EXIT_S = 30.0
 """After SIGTERM. Celery ends what it has with the broker first, and waits for a broker that fell silent for ever."""
@@ -93,9 +93,8 @@ class RolloutWorker:
         if session is None:
             earlier = [other for other in self._sessions if other.job_id == address.job_id]
             session = self._sessions[address] = self._session(address, earlier)
+            self._close_once_idle(address, session)
         await session.work()
-        if session.is_idle:
-            asyncio.get_running_loop().call_later(_IDLE_S, self._close_if_idle, address, session, session.shards_run)
 
     def _session(self, address: RunAddress, earlier: Sequence[RunAddress]) -> RunSession:
         """`earlier`: of the job's other launches. They are over once this one counts; a late message's never does."""
@@ -121,10 +120,20 @@ class RolloutWorker:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
-    def _close_if_idle(self, address: RunAddress, session: RunSession, shards_run: int) -> None:
-        if session.is_idle and session.shards_run == shards_run and self._sessions.get(address) is session:
-            del self._sessions[address]
-            self._close(session)
+    def _close_once_idle(self, address: RunAddress, session: RunSession) -> None:
+        """Looked at again and again: its last shard may be one that no message told it of."""
+        shards_run = session.shards_run if session.is_idle else None
+
+        def look() -> None:
+            if self._sessions.get(address) is not session:
+                return
+            if session.is_idle and session.shards_run == shards_run:
+                del self._sessions[address]
+                self._close(session)
+            else:
+                self._close_once_idle(address, session)
+
+        asyncio.get_running_loop().call_later(_IDLE_S, look)
 
     async def _stop(self) -> None:
         self._is_over = True
