@@ -51,6 +51,45 @@ async def test_nobody_is_lost_who_could_not_be_heard_while_the_database_was_away
     await until(is_lost, "the worker that says nothing in its time to be lost")
 
 
+async def test_nobody_is_lost_at_once_who_could_not_be_heard_while_the_way_to_the_api_was_away(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = TurnedClock(monkeypatch, patience)
+    monkeypatch.setattr(endpoints, "time", patience.time)
+    monkeypatch.setattr(patience, "_PATIENCE_S", SHARD_LEASE_S)
+    clock.turn(SHARD_LEASE_S + 1)  # The API and its database were there all the time.
+    await until(lambda: database_runs_for_a_lease(stage), "the database to be there for as long as a lease")
+    living, dead, trainer = stage.worker("living"), stage.worker("dead"), stage.trainer
+    await trainer.give_out(SHARDS)
+    for worker in (living, dead):
+        await worker.take()
+        assert (await trainer.read(seen=(), over=(), wait_s=0)).lost == ()
+    async with stage.database.transaction() as connection:
+        await connection.execute("update inbox_reads set read_at = read_at - interval '60 s'")
+    await stage.expire()
+    assert (await trainer.read(seen=(), over=(), wait_s=0)).lost == ()
+    assert await living.beat({"one": BUSY}) == (), "it lives, and its shard is its own"
+
+    async def is_lost() -> bool:
+        async with stage.database.transaction() as connection:
+            await connection.execute(
+                "update rollout_shards set lease_until = lease_until - make_interval(secs => %s)", (SHARD_LEASE_S,)
+            )
+        lost = (await trainer.read(seen=(), over=(), wait_s=0)).lost
+        return [(one.id, one.worker) for one in lost] == [("two", "dead")]
+
+    await until(is_lost, "the worker that says nothing in its time to be lost")
+
+
+async def database_runs_for_a_lease(stage: Stage) -> bool:
+    async with stage.database.transaction() as connection:
+        cursor = await connection.execute(
+            "select pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => %s)", (SHARD_LEASE_S + 1,)
+        )
+        (row,) = await cursor.fetchall()
+        return row[0]
+
+
 async def test_nobody_is_lost_soon_after_the_database_started(stage: Stage) -> None:
     await stage.trainer.give_out(SHARDS[:1])
     await stage.worker("a").take()

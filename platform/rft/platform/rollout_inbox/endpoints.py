@@ -18,7 +18,7 @@ from rft.platform.api.errors import NotFound
 from rft.platform.api.hang_up import while_connected
 from rft.platform.rollout_inbox.guard import opened, unauthorized
 from rft.platform.rollout_inbox.news_signals import NewsSignals, set_within
-from rft.platform.rollout_inbox.patience import Patience
+from rft.platform.rollout_inbox.patience import Patience, hear_trainer
 from rft.platform.rollout_inbox.repository import InboxRepository
 from rft.platform.rollout_inbox.run_token import RunToken
 from rft.platform.store.database import Database
@@ -135,6 +135,7 @@ async def _news(
     while True:
         there, asked_at_s = signals.next(job_id), time.monotonic()
         async with _inbox(database, job_id, token) as inbox:
+            await hear_trainer(inbox)
             await inbox.drop(seen=seen, over=over)
             news = await inbox.news(patience_s=patience.had_s(asked_at_s=asked_at_s))
         seen, over = (), ()

@@ -1,9 +1,10 @@
-"""Since when workers could say that they live. While the API or its database was away nobody could tell them from dead
-ones, and whoever lives needs a moment to say so."""
+"""Since when workers could say that they live. While the API, its database or the way to them was away nobody could
+tell them from dead ones, and whoever lives needs a moment to say so."""
 
 import asyncio
 import time
 
+from rft.platform.rollout_inbox.repository import InboxRepository
 from rft.rollouts.shards.inbox_wire import SHARD_LEASE_S
 
 _PATIENCE_S = SHARD_LEASE_S
@@ -45,3 +46,12 @@ class Patience:
         if now - self._looked_at > _GAP_S:
             self.begin_anew()
         self._looked_at = now
+
+
+async def hear_trainer(inbox: InboxRepository) -> None:
+    """A trainer that could not read was kept off by what may have kept its workers off, too.
+
+    In the database: a trainer's next read may come to another process of the API.
+    """
+    if await inbox.note_read() > _GAP_S:
+        await inbox.give_time(_PATIENCE_S)

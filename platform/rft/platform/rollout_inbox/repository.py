@@ -1,4 +1,4 @@
-"""Rows of `rollout_inboxes`, `rollout_shards` and `inbox_rollouts`. Only the database's clock counts."""
+"""Rows of `rollout_inboxes`, `inbox_reads`, `rollout_shards` and `inbox_rollouts`. Only the database's clock counts."""
 
 import hmac
 from collections.abc import Mapping, Sequence
@@ -134,6 +134,20 @@ class InboxRepository:
         )
         return [id_ for id_ in shards if id_ not in held]
 
+    async def note_read(self) -> float:
+        """The trainer looks into its inbox now; returns for how many seconds it had not."""
+        row = await (await self._connection.execute(_NOTE_READ, {"job_id": self._job_id})).fetchone()
+        return 0.0 if row is None else row[0]
+
+    async def give_time(self, ttl_s: float) -> None:
+        """Whoever has a shard has at least so long to say so."""
+        await self._connection.execute(
+            "update rollout_shards"
+            " set lease_until = greatest(lease_until, clock_timestamp() + make_interval(secs => %s))"
+            " where job_id = %s and worker is not null and not is_lost",
+            (ttl_s, self._job_id),
+        )
+
     async def drop(self, *, seen: Sequence[int], over: Sequence[str]) -> None:
         """What the trainer has read, and shards of which it wants nothing more."""
         if seen:
@@ -195,6 +209,12 @@ _BEAT: LiteralString = (
     " stages = %(stages)s -> id" + _OURS + " returning id"
 )
 _HELD: LiteralString = "select id from rollout_shards" + _OURS + " for share"
+_NOTE_READ: LiteralString = (
+    "with earlier as (select read_at from inbox_reads where job_id = %(job_id)s),"
+    " noted as (insert into inbox_reads (job_id, read_at) values (%(job_id)s, clock_timestamp())"
+    " on conflict (job_id) do update set read_at = excluded.read_at)"
+    " select extract(epoch from clock_timestamp() - read_at)::double precision from earlier"
+)
 _NEWS: LiteralString = (
     "select position, trace_id, body, kept from ("
     "select position, trace_id, body, count(*) over () as kept,"
