@@ -134,8 +134,7 @@ class ShardedExecutor:
         self._shards[shard_id] = out
         for order in orders:
             order.ended.add_done_callback(lambda _, order=order: self._forget_cancelled(shard_id, order))
-        if self._reader is None:
-            self._reader = asyncio.create_task(self._read())
+        self._keep_reading()
         try:
             await self.notices.platform.until_done(lambda: self.inbox.give_out([sealed]))
         except BaseException:
@@ -145,6 +144,11 @@ class ShardedExecutor:
             self._hint(1)
         else:  # It ended before we heard that it was given out: it may have been given out again since.
             self._over.append(shard_id)
+            self._keep_reading()
+
+    def _keep_reading(self) -> None:
+        if self._reader is None:
+            self._reader = asyncio.create_task(self._read())
 
     def _hint(self, hints: int, *, is_again: bool = False) -> None:
         if is_again:
