@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rft.core.errors import RunAborted
+from rft.core.errors import RftError, RunAborted
 from rft.core.events import RolloutBegan
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall
 from rft.rollouts.executor import run_step
 from rft.rollouts.group import StepRow
+from rft.rollouts.shards import executor
 from rft.rollouts.shards.inbox import InboxDown
-from rft.rollouts.shards.inbox_wire import SHARD_LEASE_S, InboxNews, SealedShard
+from rft.rollouts.shards.inbox_wire import SHARD_LEASE_S, GiveOut, InboxNews, SealedShard
 from rft.rollouts.shards.told import NO_WORKER_S
 from rft.rollouts.shards.wire import LARGEST, SMALLEST, Settled, shard_sizes
 from rft.testing.memory_inbox import MemoryInbox
@@ -160,6 +161,34 @@ def test_a_shard_that_ended_before_it_was_known_to_be_out_is_not_run_again(make_
         assert not cluster.inbox.shards, "the step's last one, whose call was sent again"
         await cluster.sessions[0].work()
         assert len(tools.calls) == len(cluster.inbox.handed_over) == 32
+
+    run_in_virtual_time(scenario())
+
+
+class NarrowInbox(MemoryInbox):
+    """Refuses what is too large, as the platform does."""
+
+    most_bytes: int = 1_500_000
+
+    async def give_out(self, shards: Sequence[SealedShard]) -> None:
+        size = len(GiveOut(shards=tuple(shards)).model_dump_json().encode())
+        if size > self.most_bytes:
+            raise RftError(f"the call has {size:,} bytes, more than {self.most_bytes:,}")
+        await super().give_out(shards)
+
+
+@pytest.mark.parametrize("row_bytes", [900_000, 1_200_000])
+def test_large_rows_go_out_in_smaller_shards(
+    make_setup: MakeSetup, monkeypatch: pytest.MonkeyPatch, row_bytes: int
+) -> None:
+    monkeypatch.setattr(executor, "SHARD_BYTES", 1_000_000)
+    rows = [row.model_copy(update={"item": {**row.item, "state": "s" * row_bytes}}) for row in ROWS[:8]]
+
+    async def scenario() -> None:
+        cluster = Cluster(make_setup(TURNS), inbox=NarrowInbox())
+        assert len(outcomes(await cluster.step(rows))) == len(rows) * GROUP == len(cluster.began)
+        assert not cluster.notices
+        assert cluster.hints.hints == len(rows), "a row's rollouts stay together: it would not be smaller"
 
     run_in_virtual_time(scenario())
 

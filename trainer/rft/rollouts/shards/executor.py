@@ -23,7 +23,7 @@ from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.shards.inbox import Hints, StaleLaunch, TrainerInbox
 from rft.rollouts.shards.inbox_wire import InboxNews, LostShard, SealedShard
 from rft.rollouts.shards.told import ShardNotices
-from rft.rollouts.shards.wire import Settled, Shard, ShardRollout, shard_sizes
+from rft.rollouts.shards.wire import SHARD_BYTES, Settled, Shard, ShardRollout, shard_sizes
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 5.0
@@ -127,7 +127,14 @@ class ShardedExecutor:
             self._break_off(error, orders)
 
     async def _give_out_shard(self, orders: Sequence[_Order], adapter: str | None) -> None:
-        shard_id, body = uuid4().hex, _shard(orders, adapter).model_dump_json()
+        shard = _shard(orders, adapter)
+        body = shard.model_dump_json()
+        if len(shard.rows) > 1 and len(body.encode()) > SHARD_BYTES:
+            middle = len(orders) // 2
+            await self._give_out_shard(orders[:middle], adapter)
+            await self._give_out_shard(orders[middle:], adapter)
+            return
+        shard_id = uuid4().hex
         out = _GivenOut({_trace_id(order): order for order in orders}, _now_s())
         sealed = SealedShard(id=shard_id, body=body)
         # Known before it is out: a worker may have run it by the time that we hear that it is.

@@ -13,6 +13,8 @@ from rft.core.spec import RunSpec
 from rft.rollouts.ended_conversation import EndedConversation
 
 SMALLEST, LARGEST = 16, 64
+SHARD_BYTES = 8 << 20
+"""A shard of more than one row has no more: a slow line carries it in time, and the platform takes it in."""
 _SHARDS_OF_A_BURST = 8
 """A burst is cut into about so many, so that several workers have something of it."""
 
