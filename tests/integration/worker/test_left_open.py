@@ -22,7 +22,7 @@ from rft.platform.worker.validate_job import validate_job
 from rft.run_directory import layout
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault as HttpFault
-from rft.testing.faults import FaultKind, FaultSequence, HttpAnswer, ReceivedCall
+from rft.testing.faults import HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.worker.running import cancel
 from tests.integration.worker.scripted_trainer import Fault, Plan
@@ -37,8 +37,11 @@ FOREVER = Fault(launch=0, step=2, how="hang")
 class Host(ScriptedEndpoint):
     """Makes a machine for every rollout, and frees it when it hears of the end."""
 
+    is_away = False
+
     async def answer(self, call: ReceivedCall) -> HttpAnswer | HttpFault:
-        return HttpAnswer(200, b"{}") if call.path == "/host" else await super().answer(call)
+        status = 503 if self.is_away else 200
+        return HttpAnswer(status, b"{}") if call.path == "/host" else await super().answer(call)
 
 
 @pytest.fixture
@@ -291,18 +294,18 @@ async def test_ends_that_were_not_told_are_told_later_and_less_and_less_often_fo
 
 
 async def test_ends_that_the_customers_server_did_not_take_are_told_later(
-    bench: Workbench, host: LoopbackEndpoint
+    bench: Workbench, host: LoopbackEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id = await lost_job(bench, host)
     await end_lease(bench, job_id)
     await cancel(bench, job_id)
     bench.changed_settings |= {"max_retries": 1, "retry_first_wait_s": 0.01}
-    host.endpoint.faults = FaultSequence([HttpFault(FaultKind.STATUS, status=503)], last_stays=True)
+    monkeypatch.setattr(Host, "is_away", True)
     assert await run_job(job_id, bench.context()) == "was over"
     assert {json.loads(call.body)["trace_id"] for call in host.endpoint.calls} == {*LEFT}
     assert all(one in (bench.run_dir(job_id) / layout.OPEN_ROLLOUTS).read_text() for one in LEFT)
     assert await after(bench, job_id, 60) == [job_id]
-    host.endpoint.faults = FaultSequence([])
+    monkeypatch.undo()
     host.endpoint.calls.clear()
     assert await run_job(job_id, bench.context()) == "was over"
     assert_told(bench, job_id, host)
