@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { ApiError } from "../api/http";
 import { condition } from "../api/session";
+import type { Condition } from "../api/types";
 
 export const CONDITION = ["condition"];
 const EVERY_MS = 15_000;
@@ -13,19 +14,24 @@ export function useCondition() {
   const cache = useQueryClient();
   const { data, error, dataUpdatedAt, isFetching, refetch } = useQuery({
     queryKey: CONDITION,
-    queryFn: () => condition(),
+    queryFn: (): Promise<Condition | null> => condition(),
+    // A query that has nothing yet forgets its error with each try.
+    initialData: null,
+    initialDataUpdatedAt: 0,
     retry: false,
     staleTime: 0,
-    refetchInterval: ({ state }) => (isUnreachable(state.error) ? WHILE_GONE_MS : EVERY_MS),
+    refetchInterval: ({ state }) => (outageOf(state.error) ? WHILE_GONE_MS : EVERY_MS),
   });
-  const isGone = isUnreachable(error);
+  const outage = outageOf(error);
+  const isGone = outage !== null;
   useEffect(() => {
     if (!isGone) return;
     return () => void cache.invalidateQueries({ predicate: (query) => query.queryKey[0] !== CONDITION[0] });
   }, [cache, isGone]);
-  return { condition: data, isGone, seenAt: dataUpdatedAt, isTrying: isFetching, retry: () => void refetch() };
+  return { condition: data, outage, seenAt: dataUpdatedAt, isTrying: isFetching, retry: () => void refetch() };
 }
 
-function isUnreachable(error: Error | null): boolean {
-  return error instanceof ApiError && error.status === 0;
+/** The platform cannot be reached, or an error comes in its place: of a proxy before it, or without its database. */
+function outageOf(error: Error | null): ApiError | null {
+  return error instanceof ApiError && (error.status === 0 || error.status >= 500) ? error : null;
 }

@@ -6,20 +6,21 @@ import { fileSize, moment } from "../lib/format";
 
 /** What stands above every page when something is wrong with the platform itself, and what to do. */
 export function ConditionBars() {
-  const { condition, isGone, seenAt, isTrying, retry } = useCondition();
+  const { condition, outage, seenAt, isTrying, retry } = useCondition();
   const [path] = useLocation();
   // A held job's own page has all of it.
   const held = condition?.held_jobs.filter((job) => path !== `/jobs/${job.id}`) ?? [];
-  const now = useNow(isGone || held.length > 0);
+  const now = useNow(outage !== null || held.length > 0);
   return (
     <div className="condition-bars" role="status">
-      {isGone && (
+      {outage && (
         <div className="banner">
-          <strong>The platform is gone</strong>
+          <strong>{outage.status === 0 ? "The platform is gone" : "The platform answers with an error"}</strong>
           <span>
-            It cannot be reached
-            {seenAt > 0 && `; what is shown is as it was at ${moment(seenAt / 1000, now)}`}. It is tried again every few
-            seconds: look whether <code>rft up</code>, or the API's process, still runs.
+            {outage.message}
+            {seenAt > 0 && ` What is shown is as it was at ${moment(seenAt / 1000, now)}.`} It is tried again every few
+            seconds: look whether <code>rft up</code>, or the API's process, still runs
+            {outage.status > 0 && ", and its database"}.
           </span>
           <span className="spacer" />
           <button type="button" disabled={isTrying} onClick={retry}>
@@ -28,7 +29,7 @@ export function ConditionBars() {
         </div>
       )}
       {condition?.disk?.is_full && <DiskFull disk={condition.disk} />}
-      {!isGone && condition && held.length > 0 && (
+      {!outage && condition && held.length > 0 && (
         <Held held={held} now={now} more={condition.held_jobs_left_out} isQuiet={path === "/"} />
       )}
     </div>
