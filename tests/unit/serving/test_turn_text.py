@@ -52,10 +52,10 @@ def test_what_is_told_begins_the_content(turn: str, sizes: list[int]) -> None:
     text = told(turn, sizes)
     if turn.count("</think>") <= turn.lstrip().startswith("<think>"):
         assert content.startswith(text.told)
-        text.end(content)
+        text.end(content, turn)
         assert text.told == content
     text = told(turn, sizes)
-    text.end(content)
+    text.end(content, turn)
     assert text.told.endswith(content)
 
 
@@ -65,17 +65,18 @@ def test_behind_a_thought_that_the_prompt_opened_too(turn: str, sizes: list[int]
     text = told(turn, sizes, is_thinking=True)
     if turn.count("</think>") <= 1:
         assert content.startswith(text.told)
-        text.end(content)
+        text.end(content, turn)
         assert text.told == content
 
 
 def test_behind_a_thought_that_was_told_as_text_the_answer_is_told_whole() -> None:
     """Nothing had opened it: that it was one is known once it closes."""
-    text = told("Let me see.</think>\n\nSeven END", [3], stop=("\n", "END"))
-    assert (text.told, text.end("Seven END")) == ("Let me see.", "\nSeven ")
+    turn = "Let me see.</think>\n\nSeven END"
+    text = told(turn, [3], stop=("\n", "END"))
+    assert (text.told, text.end("Seven END", turn)) == ("Let me see.", "\nSeven ")
     assert (text.told, text.is_stopped) == ("Let me see.\nSeven ", True)
     text = told("Let me see.</think>", [3])
-    assert text.end("") == ""
+    assert text.end("", "Let me see.</think>") == ""
 
 
 def test_plain_text_is_told_as_it_comes() -> None:
@@ -85,12 +86,24 @@ def test_plain_text_is_told_as_it_comes() -> None:
     assert told("hm</think> One two", [1], is_thinking=True).told == "One two"
 
 
-@given(turns, sizes)
-def test_a_stop_sequence_and_what_follows_is_never_told(turn: str, sizes: list[int]) -> None:
-    text = told(turn, sizes, stop=("END",))
-    text.end(SYNTAX.read(turn, ()).content)
-    assert "END" not in text.told
-    assert not text.is_stopped or "END" in turn
+@given(turns, sizes, st.sampled_from(["END", "END\n", "END \n"]))
+def test_a_stop_sequence_and_what_follows_is_never_told(turn: str, sizes: list[int], stop: str) -> None:
+    text = told(turn, sizes, stop=(stop,))
+    text.end(SYNTAX.read(turn, ()).content, turn)
+    assert stop not in text.told
+    assert not text.is_stopped or stop in turn
+    if not any(mark in turn for mark in ("<think>", "</think>", "<tool_call>")):
+        before, found, _ = turn.lstrip().partition(stop)
+        assert (text.told, text.is_stopped) == (before if found else turn.strip(), bool(found))
+
+
+def test_a_stop_sequence_may_end_in_the_white_space_behind_the_text() -> None:
+    """Of the turn, or in front of a call; white space behind a call is none behind the text."""
+    call = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+    for turn, expected in (("foo END\n", "foo "), (f"foo END\n{call}", "foo "), (f"foo END{call}\n", "foo END")):
+        text = told(turn, [3], stop=("END\n",))
+        text.end(SYNTAX.read(turn, ()).content, turn)
+        assert (text.told, text.is_stopped) == (expected, expected == "foo ")
 
 
 def test_a_stop_sequence_in_two_tokens_stops() -> None:
@@ -111,7 +124,7 @@ def test_where_a_whole_answer_may_be_a_call_what_is_told_begins_the_content(turn
     content = BARE_JSON.read(turn, ()).content
     text = told(turn, sizes, syntax=BARE_JSON)
     assert content.startswith(text.told)
-    text.end(content)
+    text.end(content, turn)
     assert text.told == content
 
 

@@ -151,7 +151,7 @@ class ChoiceRun:
     def _take(self, parsed: ParsedTurn) -> None:
         self._reasoning.append(parsed.reasoning)
         self._reasoning_tokens += parsed.reasoning_tokens
-        self._tell(self._text.end(parsed.content))
+        self._tell(self._text.end(parsed.content, parsed.raw_text))
         is_told = self.request.is_streamed or self._text.is_stopped
         self._content.append(self._text.told if is_told else parsed.content)
 

@@ -84,19 +84,21 @@ class TurnText:
         visible = self._text[self._start :].lstrip()
         if self._may_be_a_call(visible):
             return ""
-        return self._tell(self._safe(visible))
+        safe = self._safe(visible)
+        content = safe.rstrip()
+        return self._tell(content, safe[len(content) :])
 
-    def end(self, content: str) -> str:
-        """The turn is complete and was read; returns what is left to tell of its content.
+    def end(self, content: str, turn: str) -> str:
+        """The turn is complete and was read; returns what is left to tell of its content. `turn`: all of its text.
 
         Where a thought closes that nothing had opened, all before it was told as text: the content follows as a whole.
         """
         if self.is_stopped or not content:
             return ""
         if content.startswith(self._told):
-            return self._tell(content)
+            return self._tell(content, _space_behind(content, turn))
         before, self._told = self._told, ""
-        more = f"\n{self._tell(content)}"
+        more = f"\n{self._tell(content, _space_behind(content, turn))}"
         self._told = before + more
         return more
 
@@ -126,19 +128,27 @@ class TurnText:
             visible = visible[: min(found)]
         else:
             visible = visible[: len(visible) - _open_end(visible, (*self._markers, *self._stop))]
-        return visible.rstrip()
+        return visible
 
     def _new(self) -> int:
         """Before it no literal begins that is not in what was told as a whole, and that has none."""
         return max(0, len(self._told) - self._longest)
 
-    def _tell(self, content: str) -> str:
-        found = [position for stop in self._stop if (position := content.find(stop, self._new())) >= 0]
+    def _tell(self, content: str, space: str) -> str:
+        """`space`: what stands behind the content; a stop sequence may end in it."""
+        text = content + space
+        found = [position for stop in self._stop if (position := text.find(stop, self._new())) >= 0]
         if found:
-            content, self.is_stopped = content[: min(found)], True
+            content, self.is_stopped = text[: min(found)], True
         more = content[len(self._told) :]
         self._told += more
         return more
+
+
+def _space_behind(content: str, turn: str) -> str:
+    """White space between the content and the end of its turn; none where something else stands there, as a call."""
+    written = turn.rstrip()
+    return turn[len(written) :] if written.endswith(content) else ""
 
 
 def _open_end(text: str, literals: Sequence[str]) -> int:
