@@ -129,7 +129,7 @@ class VllmSpec(Record):
     max_context_tokens: Annotated[int, Field(ge=1)] | None = None
     """Prompt plus completion at most; None: what the model allows, within the trainer's own limit."""
     requests_at_once: Annotated[int, Field(ge=1)] = 256
-    """By server; the others wait in the engine's queue."""
+    """By server and by process that samples; the others wait in the engine's queue."""
     cpu_cache_gib: Annotated[int, Field(ge=1)] = 1
     """Memory for cached conversations of a server of the run's own, on a CPU."""
     gpu_memory_share: Annotated[float, Field(gt=0, le=1)] | None = None
