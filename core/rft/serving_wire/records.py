@@ -145,6 +145,8 @@ class Text(Record):
     text: str
     has_thought: bool = False
     """A thought stands in front of it; the choice will have it."""
+    completion_tokens: int = 0
+    """Sampled for the choice so far."""
 
 
 class SampledToken(Record):

@@ -48,6 +48,8 @@ class ChoiceRun:
     _ids: list[int] = field(default_factory=list[int])
     """From the end of the prompt on; what nobody sampled, too."""
     _sampled: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
+    _heard: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
+    """Of the piece that is being sampled; none of `_sampled`."""
     _content: list[str] = field(default_factory=list[str])
     _reasoning: list[str] = field(default_factory=list[str])
     _reasoning_tokens: int = 0
@@ -111,14 +113,14 @@ class ChoiceRun:
         sample = await self._sample(request)
         self._ids += sample.token_ids
         self._sampled += zip(sample.token_ids, sample.logprobs, strict=True)
+        self._heard = []
         return sample
 
     async def _sample(self, request: SampleRequest) -> Sample:
-        heard: list[tuple[int, float]] = []
         task = asyncio.ensure_future(self.sampler.sample(request))
 
         def on_tokens(token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
-            heard.extend(zip(token_ids, logprobs, strict=True))
+            self._heard.extend(zip(token_ids, logprobs, strict=True))
             self._hear([token for token in token_ids if token not in request.stop_token_ids])
             if self._text.is_stopped:
                 task.cancel()
@@ -133,7 +135,7 @@ class ChoiceRun:
                 with suppress(asyncio.CancelledError):
                     await task
                 raise
-            token_ids, logprobs = zip(*heard, strict=True)
+            token_ids, logprobs = zip(*self._heard, strict=True)
             return Sample(token_ids, logprobs, FinishReason.STOP)
         check_sample(sample, request)
         return sample
@@ -157,7 +159,9 @@ class ChoiceRun:
 
     def _tell(self, text: str, *, has_thought: bool = False) -> None:
         if text and self.request.is_streamed:
-            self.tell(Text(index=self.index, text=text, has_thought=has_thought or any(self._reasoning)))
+            sampled = len(self._sampled) + len(self._heard)
+            has_thought = has_thought or any(self._reasoning)
+            self.tell(Text(index=self.index, text=text, has_thought=has_thought, completion_tokens=sampled))
 
     def _with_calls(self, shown: Sequence[ToolCall]) -> Choice:
         """The calls that the client can make; with what it will answer, the conversation goes on as a rollout does."""

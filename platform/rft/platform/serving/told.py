@@ -14,15 +14,20 @@ class ToldSoFar:
     """The public name that it was asked for by."""
     prompt: Prompt | None = None
     choices: list[Choice] = field(default_factory=list[Choice])
+    _completion_tokens: dict[int, int] = field(default_factory=dict[int, int])
+    """By the index of their choice, which need not be complete: clients hang up."""
 
     def take(self, event: Event) -> None:
         """Remember what is needed at the end."""
         match event:
             case Prompt():
                 self.prompt = event
+            case Text():
+                self._completion_tokens[event.index] = event.completion_tokens
             case Choice():
                 self.choices.append(event)
-            case Text() | Done() | Refused():
+                self._completion_tokens[event.index] = event.completion_tokens
+            case Done() | Refused():
                 pass
 
     @property
@@ -33,6 +38,6 @@ class ToldSoFar:
         return ServedTokens(
             prompt_tokens=self.prompt.prompt_tokens,
             remembered_tokens=self.prompt.remembered_tokens,
-            completion_tokens=sum(choice.completion_tokens for choice in self.choices),
+            completion_tokens=sum(self._completion_tokens.values()),
             rendered_again=int(self.prompt.is_rendered_again),
         )

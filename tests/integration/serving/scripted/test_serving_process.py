@@ -11,6 +11,7 @@ import pytest
 from openai import APIError, AsyncOpenAI, InternalServerError
 
 from rft.core.messages import Message, Role
+from rft.platform.api.key_repository import create_key, id_of
 from rft.platform.serving import processes
 from rft.platform.serving.giving_way import give_way_to_trainer
 from rft.serving_wire.endpoint_file import read_endpoint
@@ -209,3 +210,23 @@ async def test_tokens_are_counted_for_the_key(platform: ServedPlatform, client: 
         assert done.usage is not None
         wanted = (before[0] + 1, before[1] + done.usage.prompt_tokens, before[2] + done.usage.completion_tokens)
         await until(lambda: counted(connection) == wanted, "the request is counted")
+
+
+async def test_so_is_what_a_client_has_read_that_hangs_up(platform: ServedPlatform, client: AsyncOpenAI) -> None:
+    await until(lambda: is_answered(client), "a free place")
+    async with await psycopg.AsyncConnection.connect(platform.database_url, autocommit=True) as database:
+        key = await create_key(database, "hangs up")
+        stream, _ = await endless(client.with_options(api_key=key))
+        await stream.close()
+
+        async def counted() -> list[tuple[int, int]]:
+            query = "select requests::int, completion_tokens::int from served_tokens where api_key_id = %s"
+            return await (await database.execute(query, (id_of(key),))).fetchall()
+
+        async def is_counted() -> bool:
+            return bool(await counted())
+
+        await until(is_counted, "the request is counted")
+        ((requests, tokens),) = await counted()
+    assert (requests, tokens > 0) == (1, True)
+    await until(lambda: is_answered(client), "a free place")
