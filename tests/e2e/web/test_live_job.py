@@ -152,6 +152,42 @@ async def test_the_page_goes_on_after_the_connection_broke(
     await expect(page.locator(".chart-canvas").first).to_have_attribute("data-points", "3")
 
 
+LOOK_ELSEWHERE, LOOK_AGAIN = [
+    f"""
+  Object.defineProperty(document, "visibilityState", {{ value: "{state}", configurable: true }});
+  document.dispatchEvent(new Event("visibilitychange", {{ bubbles: true }}));
+"""
+    for state in ("hidden", "visible")
+]
+"""As a browser says of a page in a tab that another one covers; here all count as looked at."""
+
+
+async def test_hidden_pages_of_a_live_job_leave_connections_to_others_and_still_follow_it(
+    platform: Platform, page: Page
+) -> None:
+    job = await platform.new_job(suffix="watched")
+    await job.start()
+    await job.write(events(job.shape, until_step=2, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    pages = [page, *[await page.context.new_page() for _ in range(7)]]
+    for one, is_last in zip(pages, [*[False] * 7, True], strict=True):
+        await one.goto(f"{platform.url}/jobs/{job.id}")
+        await expect(one.locator(".liveness")).to_have_text("live")
+        await expect(one.locator(".chart-canvas").first).to_have_attribute("data-points", "3")
+        if not is_last:
+            await one.evaluate(LOOK_ELSEWHERE)
+    await job.write(step_events(job.shape, 3))
+    for one in (pages[-1], page):  # A browser's notices come of hidden pages, too.
+        await expect(one.locator(".chart-canvas").first).to_have_attribute("data-points", "4")
+    await job.write(step_events(job.shape, 4))
+    await page.evaluate(LOOK_AGAIN)
+    await expect(page.locator(".chart-canvas").first).to_have_attribute("data-points", "5")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    await expect(page.locator(".progress-row")).to_contain_text("Step 4 of 8")
+    for one in pages:
+        await expect(one.locator(".condition-bars .banner")).to_have_count(0)
+
+
 async def test_checkpoints_are_set_against_the_baseline(platform: Platform, page: Page) -> None:
     job = await platform.new_job(suffix="kept")
     await job.start()

@@ -1,6 +1,6 @@
 /** Follows a job's stream and folds what comes into the query cache. */
 import { type InfiniteData, type QueryClient, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useEffect, useState, useSyncExternalStore } from "react";
 import { ApiError, type Page, type Positioned } from "../api/http";
 import { readStream, StreamBroken, type StreamHandlers, type StreamMessage } from "../api/stream";
 import type { Curves, Job, JobEvent } from "../api/types";
@@ -12,14 +12,31 @@ import { useSession } from "./session";
 type EventPage = Page<JobEvent> & Positioned;
 export type Liveness = "connecting" | "live" | "interrupted" | "off";
 
-/** Connected while `isWanted`, from `position` on; reconnects where it stopped, or when the position is another. */
+/** Of a page that nobody looks at, for its notices. */
+const HIDDEN_MS = 15_000;
+
+/**
+ * Connected while `isWanted`, from `position` on; reconnects where it stopped, or when the position is another. Hidden
+ * pages ask now and then: over HTTP/1.1, all pages of a browser share six connections to the platform.
+ */
 export function useLive(jobId: string, isWanted: boolean, position: string | undefined): Liveness {
   const cache = useQueryClient();
   const { refuse } = useSession();
   const [liveness, setLiveness] = useState<Liveness>("connecting");
 
+  const isVisible = useSyncExternalStore(onVisibility, () => document.visibilityState === "visible");
+
   useEffect(() => {
-    if (!isWanted) return;
+    if (!isWanted || isVisible) return;
+    const timer = setInterval(() => {
+      for (const queryKey of [keys.job(jobId), keys.curves(jobId)])
+        void cache.invalidateQueries({ queryKey, exact: true });
+    }, HIDDEN_MS);
+    return () => clearInterval(timer);
+  }, [cache, isWanted, isVisible, jobId]);
+
+  useEffect(() => {
+    if (!isWanted || !isVisible) return;
     const stop = new AbortController();
     const handlers = {
       onOpen: () => setLiveness("live"),
@@ -31,9 +48,14 @@ export function useLive(jobId: string, isWanted: boolean, position: string | und
     };
     void follow({ jobId, position, signal: stop.signal }, handlers);
     return () => stop.abort();
-  }, [cache, isWanted, jobId, position, refuse]);
+  }, [cache, isWanted, isVisible, jobId, position, refuse]);
 
   return isWanted ? liveness : "off";
+}
+
+function onVisibility(listener: () => void): () => void {
+  document.addEventListener("visibilitychange", listener);
+  return () => document.removeEventListener("visibilitychange", listener);
 }
 
 interface Target {
