@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rft.chat.formats import FORMATS
 from rft.chat.syntax import TurnSyntax
 from rft.chat.syntaxes.bare_json import BareJsonSyntax
 from rft.chat.syntaxes.hermes import HermesSyntax
@@ -20,6 +21,22 @@ pieces = st.sampled_from(
      '<tool_call>{"name": "f", "arguments": {}}</tool_call>', "<tool_call>{"]
 )  # fmt: skip
 turns = st.lists(pieces, max_size=8).map("".join)
+CHANNELS = ("<|channel|>analysis<|message|>", "<|channel|>commentary<|message|>", "<|channel|>final<|message|>")
+THOUGHTS = {
+    "gpt_oss": (f"{CHANNELS[0]}hm<|end|><|start|>assistant{CHANNELS[2]}", CHANNELS[2]),
+    "gemma4": ("<|channel>thought\nhm<channel|>", "<|channel>thought\n<channel|>"),
+    "mistral": ("[THINK]hm[/THINK]", "[THINK][/THINK]"),
+    "glm": ("<think>hm</think>", "<think>\n</think>"),
+}
+"""What stands in front of answers: a thought, or that there is none."""
+OWN_MARKS = {
+    "gpt_oss": [
+        *CHANNELS, "<|end|>", "<|start|>assistant", "<|message|>", " to=functions.f", "<|channel|>final",
+        "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}",
+    ],
+    "gemma4": ["<|channel>", "thought", "<channel|>", "<|tool_call>call:f{}<tool_call|>"],
+    "mistral": ["[THINK]", "[/THINK]", "[TOOL_CALLS]", "f[ARGS]{}", "["],
+}  # fmt: skip
 json_pieces = st.sampled_from(['{"name": "f", ', '"parameters": {}}', "{", "[", "```", "json\n", ";", " ", "Hi"])
 
 
@@ -123,6 +140,28 @@ def test_an_answer_that_is_json_is_told_and_stopped_where_calls_have_marks(answe
 def test_where_a_whole_answer_may_be_a_call_what_is_told_begins_the_content(turn: str, sizes: list[int]) -> None:
     content = BARE_JSON.read(turn, ()).content
     text = told(turn, sizes, syntax=BARE_JSON)
+    assert content.startswith(text.told)
+    text.end(content, turn)
+    assert text.told == content
+
+
+@pytest.mark.parametrize("name", THOUGHTS)
+def test_behind_a_thought_text_is_told_as_it_comes_and_stopped_in_every_family(name: str) -> None:
+    for before, has_thought in zip(THOUGHTS[name], (True, False), strict=True):
+        text = told(f"{before}One two three", [3], syntax=FORMATS[name].syntax)
+        assert (text.told, text.has_thought) == ("One two three", has_thought)
+        text = told(f"{before}One END two", [3], syntax=FORMATS[name].syntax, stop=("END",))
+        assert (text.told.strip(), text.is_stopped) == ("One", True)
+
+
+@pytest.mark.parametrize("name", OWN_MARKS)
+@given(st.data(), sizes)
+def test_whatever_marks_a_turn_holds_what_is_told_begins_its_content(
+    name: str, data: st.DataObject, sizes: list[int]
+) -> None:
+    pieces = st.sampled_from([*THOUGHTS[name], *OWN_MARKS[name], "Hi", " ", "\n", "hm"])
+    turn = data.draw(st.lists(pieces, max_size=7).map("".join))
+    content, text = FORMATS[name].syntax.read(turn, ()).content, told(turn, sizes, syntax=FORMATS[name].syntax)
     assert content.startswith(text.told)
     text.end(content, turn)
     assert text.told == content

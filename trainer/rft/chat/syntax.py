@@ -71,6 +71,11 @@ class TurnSyntax(Protocol):
         ...
 
     @property
+    def answer_opening(self) -> str | None:
+        """What stands in front of the answer alone; None: it is the text outside of thoughts and calls."""
+        ...
+
+    @property
     def call_shape(self) -> str:
         """How a call is written, in words for a model whose call could not be read."""
         ...
@@ -89,11 +94,12 @@ class TurnSyntax(Protocol):
 
 
 class PlainIds:
-    """Any call id will do: most templates print none. What opens results is most templates' own to print, too, and most
-    calls have marks."""
+    """Any call id will do: most templates print none. What opens results is most templates' own to print, too, most
+    calls have marks, and most answers none."""
 
     results_opening: str | None = None
     call_beginnings: tuple[str, ...] = ()
+    answer_opening: str | None = None
 
     def shown_id(self, call_id: str) -> str:
         """The same."""

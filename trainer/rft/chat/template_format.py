@@ -103,7 +103,7 @@ class TemplateChatFormat:
         is_closed = bool(token_ids) and token_ids[-1] in self._stop_ids
         text = self.tokenizer.decode(token_ids[:-1] if is_closed else token_ids)
         text = text.replace("\x00", "\ufffd")  # No database takes it, and this text is for reading only.
-        is_opened = self._has_opened_thought(context_ids)
+        is_opened = self.has_opened_thought(context_ids)
         turn = self.syntax.read(text, tools, is_thinking=is_opened)
         calls = tuple(
             ToolCall(
@@ -135,6 +135,11 @@ class TemplateChatFormat:
         places = TokenPlaces(token_ids if spans else (), self.tokenizer.decode)
         return sum(places.tokens_to(end) - places.tokens_to(start) for start, end in spans)
 
+    def has_opened_thought(self, context_ids: Sequence[int]) -> bool:
+        """Whether a context ends within a thought that it has opened."""
+        marks = self.syntax.thought_marks
+        return marks is not None and self._tail(context_ids).endswith(marks.opening.rstrip())
+
     def thought_limit(self, context_ids: Sequence[int], max_reasoning_tokens: int) -> int | None:
         """How many tokens of a turn behind `context_ids` may be sampled before its thought is too long.
 
@@ -143,7 +148,7 @@ class TemplateChatFormat:
         marks, before = self.syntax.thought_marks, self._tail(context_ids)
         if marks is None or before.endswith(marks.closings):
             return None
-        opening = [] if self._has_opened_thought(context_ids) else self.tokenizer.encode(marks.opening)
+        opening = [] if self.has_opened_thought(context_ids) else self.tokenizer.encode(marks.opening)
         return max_reasoning_tokens + len(opening)
 
     def thought_closing(self, context_ids: Sequence[int], token_ids: Sequence[int]) -> list[int]:
@@ -151,16 +156,12 @@ class TemplateChatFormat:
         marks = self.syntax.thought_marks
         if marks is None:
             return []
-        is_opened, text = self._has_opened_thought(context_ids), self.tokenizer.decode(token_ids)
+        is_opened, text = self.has_opened_thought(context_ids), self.tokenizer.decode(token_ids)
         if not marks.is_open_at_end(text, is_opened=is_opened):
             return []
         if is_opened and self.syntax.read(text, (), is_thinking=True).calls:  # A call has ended it, or is about to.
             return []
         return self.tokenizer.encode(marks.breaking_off)
-
-    def _has_opened_thought(self, context_ids: Sequence[int]) -> bool:
-        marks = self.syntax.thought_marks
-        return marks is not None and self._tail(context_ids).endswith(marks.opening.rstrip())
 
     def _tail(self, token_ids: Sequence[int]) -> str:
         """The end of a context, white space apart."""

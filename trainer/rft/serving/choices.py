@@ -9,7 +9,6 @@ from typing import Literal
 
 from rft.chat.chat_format import ParsedTurn
 from rft.chat.template_format import TemplateChatFormat
-from rft.chat.thinking import THINK_OPEN
 from rft.core.ids import public_id, seed_63
 from rft.core.messages import Message, Role, ToolCall
 from rft.rollouts.sampler import FinishReason, Sample, SampleProgress, Sampler, SampleRequest, check_sample
@@ -21,8 +20,6 @@ from rft.serving_wire.records import Choice, CompletionRequest, SampledToken, Sa
 
 _MOST_TURNS = 8
 """A policy that cannot write a readable call is answered so often."""
-_LOOK_BACK_TOKENS = 8
-"""Of a prompt, for whether it opens a thought."""
 
 
 @dataclass(slots=True)
@@ -58,7 +55,9 @@ class ChoiceRun:
         """The complete choice. Raises SamplerError."""
         for turn in range(_MOST_TURNS):
             context = (*self.prompt.token_ids, *self._ids)
-            self._turn, self._text = turn, self._turn_text()
+            is_thinking = self.chat_format.has_opened_thought(context)
+            self._turn = turn
+            self._text = TurnText(self.chat_format.syntax, self.request.stop, is_thinking=is_thinking)
             self._decoder = IncrementalText(self.chat_format.tokenizer.decode)
             sample = await sample_within_thought_limit(self, self.chat_format, context, self.max_reasoning_tokens)
             parsed = self.chat_format.parse(
@@ -144,11 +143,6 @@ class ChoiceRun:
         text = self._decoder.add(token_ids).replace("\x00", "\ufffd")  # As in what the whole turn is read as.
         told = self._text.add(text)
         self._tell(told, has_thought=self._text.has_thought)
-
-    def _turn_text(self) -> TurnText:
-        last = [*self.prompt.token_ids, *self._ids][-_LOOK_BACK_TOKENS:]
-        is_thinking = self.chat_format.tokenizer.decode(last).rstrip().endswith(THINK_OPEN)
-        return TurnText(self.chat_format.syntax, self.request.stop, is_thinking=is_thinking)
 
     def _take(self, parsed: ParsedTurn) -> None:
         self._reasoning.append(parsed.reasoning)

@@ -6,11 +6,12 @@ Pure. What is told is a beginning of what the whole turn is read as, but where a
 from collections.abc import Callable, Sequence
 
 from rft.chat.syntax import TurnSyntax
-from rft.chat.thinking import THINK_CLOSE, THINK_OPEN
+from rft.chat.thinking import ThoughtMarks
 
 _BROKEN = "\ufffd"
 _CHARACTER_TOKENS = 4
 """Of one character at most: UTF-8 writes none in more bytes, and no token is less than a byte."""
+_SOME_TEXT = "x"
 
 
 class IncrementalText:
@@ -49,9 +50,10 @@ class TurnText:
 
     def __init__(self, syntax: TurnSyntax, stop: Sequence[str], *, is_thinking: bool) -> None:
         """`is_thinking`: the prompt has opened a thought."""
-        literals = (*syntax.markers, *syntax.control_literals, THINK_OPEN, THINK_CLOSE)
+        self._syntax, self._marks = syntax, syntax.thought_marks
+        thought_marks = () if self._marks is None else (self._marks.opening, *self._marks.closings)
+        literals = (*syntax.markers, *syntax.control_literals, *thought_marks)
         self._markers = tuple(literal for literal in literals if literal)
-        self._call_beginnings = syntax.call_beginnings
         self._stop = tuple(stop)
         self._longest = max(map(len, (*self._markers, *self._stop)))
         self._is_thinking = is_thinking
@@ -59,9 +61,13 @@ class TurnText:
         """What was decoded so far."""
         self._start = 0
         """Where the text begins that may be told: behind a thought."""
+        self._has_begun = False
+        """It has: `_start` is known."""
         self._told = ""
         self._is_marked = False
         """A marker was found: nothing behind it is told before the end."""
+        self.has_thought = False
+        """Something stands in the thought in front of what may be told."""
         self.is_stopped = False
         """A stop sequence stands in the text; it and what follows are left out."""
 
@@ -70,19 +76,14 @@ class TurnText:
         """All that was told."""
         return self._told
 
-    @property
-    def has_thought(self) -> bool:
-        """Something stands in the thought in front of what may be told."""
-        thought = self._text[: self._start].removesuffix(THINK_CLOSE)
-        return bool(thought.lstrip().removeprefix(THINK_OPEN).strip())
-
     def add(self, text: str) -> str:
         """More of the turn; returns what can be told on account of it."""
         self._text += text
-        if self._is_marked or not self._is_past_thought():
+        self._has_begun = self._has_begun or self._begins()
+        if self._is_marked or not self._has_begun:
             return ""
         visible = self._text[self._start :].lstrip()
-        if self._may_be_a_call(visible):
+        if _may_begin_with(visible, self._syntax.call_beginnings):  # The whole may be a call.
             return ""
         safe = self._safe(visible)
         content = safe.rstrip()
@@ -102,22 +103,32 @@ class TurnText:
         self._told = before + more
         return more
 
-    def _may_be_a_call(self, visible: str) -> bool:
-        """As a whole."""
-        return any(visible.startswith(begun[: len(visible)]) for begun in self._call_beginnings)
+    def _begins(self) -> bool:
+        """Whether the text that may be told begins in what is there; finds where."""
+        if self._syntax.answer_opening is not None:
+            return self._begins_behind(self._syntax.answer_opening)
+        if self._marks is None or not (self._is_thinking or self._may_open_thought(self._marks)):
+            return True
+        ends = [(end, mark) for mark in self._marks.closings if (end := self._text.find(mark)) >= 0]
+        if not ends:
+            return False
+        end, mark = min(ends)
+        self._start = end + len(mark)
+        self.has_thought = bool(self._text[:end].lstrip().removeprefix(self._marks.opening).strip())
+        return True
 
-    def _is_past_thought(self) -> bool:
-        if not self._is_thinking:
-            beginning = self._text.lstrip()
-            if THINK_OPEN.startswith(beginning[: len(THINK_OPEN)]):
-                if len(beginning) < len(THINK_OPEN):
-                    return False
-                self._is_thinking = True
-        if self._is_thinking:
-            _, closed, _ = self._text.partition(THINK_CLOSE)
-            if not closed:
-                return False
-            self._start, self._is_thinking = self._text.index(THINK_CLOSE) + len(THINK_CLOSE), False
+    def _may_open_thought(self, marks: ThoughtMarks) -> bool:
+        return _may_begin_with(self._text.lstrip(), (marks.opening,))
+
+    def _begins_behind(self, opening: str) -> bool:
+        """Behind thoughts alone: what else is said in front of the answer is a part of the content, and told with it at
+        the end. So is all where a thought quotes the opening."""
+        before, opened, _ = self._text.partition(opening)
+        if not opened:
+            return False
+        read = self._syntax.read(before + opening + _SOME_TEXT, ())
+        self._is_marked = read.content != _SOME_TEXT or bool(read.calls)
+        self._start, self.has_thought = len(before + opening), bool(read.reasoning)
         return True
 
     def _safe(self, visible: str) -> str:
@@ -143,6 +154,11 @@ class TurnText:
         more = content[len(self._told) :]
         self._told += more
         return more
+
+
+def _may_begin_with(text: str, beginnings: Sequence[str]) -> bool:
+    """Whether it does, or does so far."""
+    return any(text.startswith(beginning[: len(text)]) for beginning in beginnings)
 
 
 def _space_behind(content: str, turn: str) -> str:

@@ -24,6 +24,7 @@ class HarmonySyntax(PlainIds):
     thought_marks = ThoughtMarks(
         f"{_CHANNEL}analysis{_MESSAGE}", (_END, _START, _RETURN, _CALL), f"{_END}{_START}assistant", has_several=True
     )
+    answer_opening = f"{_CHANNEL}final{_MESSAGE}"
     call_shape = "the arguments as one JSON object, and nothing else, into the message to the tool"
 
     def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:

@@ -30,6 +30,7 @@ class MistralSyntax:
     stop_literals = ()
     results_opening = None
     call_beginnings = ()
+    answer_opening = None
     thought_marks = ThoughtMarks("[THINK]", ("[/THINK]",), "[/THINK]")
     call_shape = "the tool's name and its arguments, these as one JSON object"
 
