@@ -182,7 +182,7 @@ class Settings(BaseSettings):
     """Prompt plus completion at most with the engine `vllm`. Unset: what the model allows, up to 16,384."""
     vllm_requests_at_once: int = Field(default=256, ge=1)
     """Requests that one vLLM server gets at once from one process that samples; others wait in that process's queue.
-    With rollout workers: what the server takes at once, divided by their processes. For `rft engine serve`: what it takes."""
+    With rollout workers: what it takes at once, divided by their processes. For `rft engine serve`: what it takes."""
     vllm_cpu_cache_gib: int = Field(default=1, ge=1)
     """Memory for cached conversations of a vLLM server of our own, on a CPU."""
     vllm_gpu_memory_share: float | None = Field(default=None, gt=0, le=1)
