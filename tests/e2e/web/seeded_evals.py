@@ -11,9 +11,10 @@ from rft.core.grade import Grade
 from rft.platform.evals.output_item_repository import ItemStatus, ModelUsage, NewOutputItem, OutputItemRepository
 from rft.platform.evals.reconciling import figures_of
 from rft.platform.evals.repository import EvalRepository
-from rft.platform.evals.run_repository import NewRun, RunEnd, RunRepository
+from rft.platform.evals.run_repository import EVAL_RUNS, NewRun, RunEnd, RunRepository
 from rft.platform.evals.verdicts import Criterion, NoVerdict, verdicts
 from rft.platform.lifecycle.lease import Lease
+from rft.platform.lifecycle.records import JobError
 from rft.platform.store.database import Database
 
 CRITERIA = (
@@ -80,11 +81,30 @@ class SeededEval:
             await self.end(lease)
         return row.id
 
-    async def end(self, lease: Lease) -> None:
+    async def end(self, lease: Lease, how: RunEnd | None = None) -> None:
         """As a worker does that is done."""
         async with self.database.transaction() as connection:
             figures = await figures_of(connection, self.id, lease.id)
-            await RunRepository(connection).end(lease, RunEnd("completed"), figures)
+            await RunRepository(connection).end(lease, how or RunEnd("completed"), figures)
+
+    async def fail(self, run_id: str) -> None:
+        """End a run that goes, as a worker does whose tool was never there: no verdict of its items holds."""
+        error = JobError(code="tool_not_found", message="There is no tool 'search'.")
+        async with self.database.transaction() as connection:
+            await connection.execute(
+                "update eval_output_items set tools_not_found = '{search}' where run_id = %s", (run_id,)
+            )
+            cursor = await connection.execute("select lease_token from eval_runs where id = %s", (run_id,))
+            (token,) = await cursor.fetchone() or (0,)
+            lease = Lease(EVAL_RUNS, run_id, token, "here/1/a")
+            told = NoVerdict(error.code, error.message, fault="endpoint", stage="tool")
+            await OutputItemRepository(connection).withdraw(
+                lease,
+                tool="search",
+                error={"code": error.code, "message": error.message},
+                results=verdicts(CRITERIA, [told] * len(CRITERIA)).results,
+            )
+        await self.end(lease, RunEnd("failed", error))
 
 
 def _order(eval_id: str, name: str, model: str, samples: int) -> NewRun:

@@ -104,6 +104,18 @@ async def test_a_run_that_goes_shows_what_is_finished_and_can_be_cancelled(platf
     await expect(page.get_by_role("button", name="Cancel")).to_be_disabled()
 
 
+async def test_verdicts_that_are_withdrawn_leave_the_page_as_they_are(platform: Platform, page: Page) -> None:
+    made = await SeededEval.make(platform.database)
+    run = await made.run("going", skill=0.9, is_going=True)
+    await sign_in(page, platform.url, platform.key, f"/evals/{made.id}/runs/{run}")
+    badges = page.locator(".output-items .badge")
+    await expect(badges).to_have_count(2 * ROWS)
+    await expect(badges.filter(has_text="passed").first).to_be_visible()
+    await made.fail(run)
+    await expect(page.locator(".title-row .badge")).to_have_text("failed")
+    await expect(badges.filter(has_text="errored")).to_have_count(2 * ROWS)
+
+
 async def test_what_has_no_verdict_is_tried_again(platform: Platform, page: Page) -> None:
     made = await SeededEval.make(platform.database)
     run = await made.run("first", skill=0.5, model="")  # Nothing is sampled: there is no model that could be gone.

@@ -11,6 +11,8 @@ const SLOW_MS = 20_000;
 const PER_PAGE = 50;
 
 const runKey = (evalId: string, id: string) => [...EVALS, evalId, "run", id];
+/** Among the keys of what is told of a run's items: they come in, and lose a verdict that does not hold. */
+const stateOf = (run: EvalRun) => [run.status, run.result_counts];
 
 /** All, newest first; looked at again sooner while a latest run goes. */
 export function useEvals() {
@@ -63,10 +65,10 @@ export function useEvalRun(evalId: string, id: string) {
   });
 }
 
-/** Output items in their order. `run` is among the keys by its counts: what comes in is shown. */
+/** Output items in their order. */
 export function useOutputItems(evalId: string, run: EvalRun, query: ItemQuery) {
   return useInfiniteQuery({
-    queryKey: [...runKey(evalId, run.id), "items", query, run.result_counts.total],
+    queryKey: [...runKey(evalId, run.id), "items", query, stateOf(run)],
     queryFn: ({ pageParam }) => evalsApi.items(evalId, run.id, query, pageParam, PER_PAGE),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
@@ -75,16 +77,17 @@ export function useOutputItems(evalId: string, run: EvalRun, query: ItemQuery) {
 }
 
 /** The samples of one item of a run. */
-export function useItemsOfRow(evalId: string, runId: string, row: number) {
+export function useItemsOfRow(evalId: string, run: EvalRun, row: number) {
   return useQuery({
-    queryKey: [...runKey(evalId, runId), "row", row],
-    queryFn: () => evalsApi.items(evalId, runId, { datasource_item_id: row }, undefined, 20),
+    queryKey: [...runKey(evalId, run.id), "row", row, stateOf(run)],
+    queryFn: () => evalsApi.items(evalId, run.id, { datasource_item_id: row }, undefined, 20),
+    placeholderData: keepPreviousData,
   });
 }
 
 export function useVariance(evalId: string, run: EvalRun, criterion: string | undefined) {
   return useQuery({
-    queryKey: [...runKey(evalId, run.id), "variance", criterion, run.result_counts.total],
+    queryKey: [...runKey(evalId, run.id), "variance", criterion, stateOf(run)],
     queryFn: () => evalsApi.variance(evalId, run.id, criterion),
     placeholderData: keepPreviousData,
     enabled: run.result_counts.total > 0,
@@ -97,11 +100,11 @@ const comparedKey = (evalId: string, a: EvalRun, b: EvalRun) => [
   "compare",
   a.id,
   b.id,
-  a.result_counts.total,
-  b.result_counts.total,
+  stateOf(a),
+  stateOf(b),
 ];
 
-/** Of what both have come to: anew with each item that comes in. */
+/** Of what both have come to. */
 export function useComparison(evalId: string, a: EvalRun, b: EvalRun) {
   return useQuery({
     queryKey: comparedKey(evalId, a, b),

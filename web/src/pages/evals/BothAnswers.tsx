@@ -1,4 +1,4 @@
-import type { ComparedRow, Eval, OutputItem } from "../../api/types";
+import type { ComparedRow, Eval, EvalRun, OutputItem } from "../../api/types";
 import { Preformatted } from "../../components/Preformatted";
 import { Problem, Skeleton } from "../../components/State";
 import { useItemsOfRow } from "../../data/evals";
@@ -8,8 +8,8 @@ import { answerOf, resultsOf, scoreWords } from "../../lib/output_items";
 interface Props {
   definition: Eval;
   row: ComparedRow;
-  a: string;
-  b: string;
+  a: EvalRun;
+  b: EvalRun;
 }
 
 /** One item as both runs answered it, side by side. */

@@ -41,7 +41,7 @@ export function ComparedRows({ definition, a, b, passed }: Props) {
       {rows.data && all.length === 0 && <Empty title="No such items" />}
       <ol className="output-items">
         {all.map((row) => (
-          <Row key={row.row_index} definition={definition} row={row} a={a.id} b={b.id} />
+          <Row key={row.row_index} definition={definition} row={row} a={a} b={b} />
         ))}
       </ol>
       <More query={rows} label="More items" />
@@ -51,7 +51,7 @@ export function ComparedRows({ definition, a, b, passed }: Props) {
 
 const TONES: Record<Change, string> = { better: "good", worse: "bad", same: "" };
 
-function Row({ definition, row, a, b }: { definition: Eval; row: ComparedRow; a: string; b: string }) {
+function Row({ definition, row, a, b }: { definition: Eval; row: ComparedRow; a: EvalRun; b: EvalRun }) {
   const [isOpen, setOpen] = useState(false);
   const names = criteriaOf(definition).map((each) => each.name);
   const scores = row.scores.map((score, i) => `${names[i]} ${reward(score)} / ${reward(row.other_scores[i])}`);
