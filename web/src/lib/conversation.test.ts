@@ -56,6 +56,27 @@ describe("turns", () => {
     expect(toTurns({ messages: messages.slice(0, 2), turns: 0 })).toHaveLength(1);
   });
 
+  test("each output stands at its own call where turns use the same ids again", () => {
+    const turns = toTurns({
+      messages: [
+        message("user", "?"),
+        message("assistant", "", { tool_calls: [call("call_0", "search"), call("call_0", "list")] }),
+        message("tool", "of search", { tool_call_id: "call_0" }),
+        message("tool", "of list", { tool_call_id: "call_0" }),
+        message("assistant", "", { tool_calls: [call("call_0", "cat")] }),
+        message("tool", "of cat", { tool_call_id: "call_0" }),
+        message("tool", "of none", { tool_call_id: "call_0" }),
+        message("assistant", "", { tool_calls: [call("call_0", "cat")] }),
+      ],
+      turns: 3,
+    });
+    expect(turns.slice(1).map((turn) => turn.blocks)).toMatchObject([
+      [{ output: "of search" }, { output: "of list" }],
+      [{ output: "of cat" }, { role: "tool", text: "of none" }],
+      [{ output: null }],
+    ]);
+  });
+
   test("an output that answers no call is still shown", () => {
     const turns = toTurns({
       messages: [message("user", "?"), message("tool", "stray", { tool_call_id: "9" })],

@@ -36,32 +36,41 @@ export interface Turn {
 /** The prompt as turn 0, then one turn for each time the policy spoke. */
 export function toTurns(record: Pick<RolloutRecord, "messages" | "turns">): Turn[] {
   const { messages } = record;
-  const { outputs, known } = answersOf(messages);
+  const { outputs, answers } = answersOf(messages);
   const first = firstOfRollout(messages, record.turns);
   let blocks: Block[] = [];
   const turns: Turn[] = [{ number: 0, blocks }];
   let calls = 0;
   for (const [i, message] of messages.entries()) {
     const isPrompt = i < first;
-    if (message.role === "tool" && known.has(message.tool_call_id ?? "")) continue;
+    if (answers.has(message)) continue;
     if (!isPrompt && message.role === "assistant") {
       blocks = [];
       turns.push({ number: turns.length, blocks });
     }
     addText(blocks, message, isPrompt);
-    for (const call of message.tool_calls ?? []) blocks.push(toCall(call, outputs.get(call.call_id), (calls += 1)));
+    for (const call of message.tool_calls ?? []) blocks.push(toCall(call, outputs.get(call), (calls += 1)));
   }
   return turns.filter((turn) => turn.blocks.length > 0);
 }
 
-/** What tools answered, by call, and the ids of all calls. */
-function answersOf(messages: readonly Message[]): { outputs: Map<string, string>; known: Set<string> } {
-  const [outputs, known] = [new Map<string, string>(), new Set<string>()];
+/**
+ * What tools answered, by call, and the messages that are such answers. Messages of a dataset's row may use the ids of
+ * earlier ones again: an answer is of the latest message with calls of its id, of the first that has none yet.
+ */
+function answersOf(messages: readonly Message[]): { outputs: Map<ToolCall, string>; answers: Set<Message> } {
+  const [outputs, answers] = [new Map<ToolCall, string>(), new Set<Message>()];
+  const unanswered = new Map<string, ToolCall[]>();
   for (const message of messages) {
-    if (message.role === "tool" && message.tool_call_id) outputs.set(message.tool_call_id, message.content);
-    for (const call of message.tool_calls ?? []) known.add(call.call_id);
+    const calls = message.tool_calls ?? [];
+    for (const call of calls) unanswered.set(call.call_id, []);
+    for (const call of calls) unanswered.get(call.call_id)?.push(call);
+    const answered = message.role === "tool" ? unanswered.get(message.tool_call_id ?? "")?.shift() : undefined;
+    if (answered === undefined) continue;
+    outputs.set(answered, message.content);
+    answers.add(message);
   }
-  return { outputs, known };
+  return { outputs, answers };
 }
 
 /** The ids of all calls the policy made. */

@@ -45,8 +45,8 @@ function Said({ title, messages }: { title: string; messages: readonly ItemMessa
               {message.content}
             </Preformatted>
           )}
-          {message.calls.map((call) => (
-            <Preformatted key={call.id} label={`Call of ${call.name}`}>
+          {message.calls.map((call, place) => (
+            <Preformatted key={place} label={`Call of ${call.name}`}>
               {`${call.name}(${call.arguments})`}
             </Preformatted>
           ))}

@@ -55,7 +55,7 @@ export function TraceTurns({ turns, colors, attempts, curlOf }: Props) {
               {turn.blocks.map((block, i) => {
                 if (block.kind === "call") {
                   const [color, tries] = [colors.get(block.name), attempts.get(block.id) ?? []];
-                  return <Call key={block.id} {...{ call: block, color, attempts: tries, find, curlOf }} />;
+                  return <Call key={block.number} {...{ call: block, color, attempts: tries, find, curlOf }} />;
                 }
                 if (block.kind === "thought") return <Thought key={`thought-${i}`} text={block.text} find={find} />;
                 return <Text key={`text-${i}`} block={block} find={find} />;
