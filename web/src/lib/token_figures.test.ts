@@ -45,10 +45,11 @@ describe("levelOf", () => {
   it("takes the rollout's advantage for all that it sampled", () => {
     const name = (advantage: number | null) =>
       levelOf("advantage", sampled(-1), 5, { promptTokens: 2, advantage }).name;
-    expect([1.2, 0.5, 0.1, -0.1, -0.75, -2, null].map(name)).toEqual([
+    expect([1.2, 0.5, 0.1, 0, -0.1, -0.75, -2, null].map(name)).toEqual([
       "up-3",
       "up-2",
       "up-1",
+      "even",
       "down-1",
       "down-2",
       "down-3",
@@ -115,7 +116,8 @@ describe("in words", () => {
 
   it("says which way an advantage pulls, and why there may be none", () => {
     expect(explained("advantage", -0.75)).toContain("less likely");
-    expect(explained("advantage", 0.75)).toContain("more likely");
+    expect(explained("advantage", 0.75)).toContain("made more likely");
+    expect(explained("advantage", 0)).toContain("made neither more nor less likely");
     expect(explained("ratio", null)).toContain("No step has trained on this rollout");
     expect(explained("logprob", null)).not.toContain("No step");
   });

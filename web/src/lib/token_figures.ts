@@ -50,7 +50,8 @@ const RATIOS: readonly (Level & { from: number })[] = [
 const ADVANTAGES: readonly (Level & { from: number })[] = [
   { from: 1, name: "up-3", label: "1 and more" },
   { from: 0.5, name: "up-2", label: "from 0.5" },
-  { from: 0, name: "up-1", label: "from 0" },
+  { from: Number.MIN_VALUE, name: "up-1", label: "above 0" },
+  { from: 0, name: "even", label: "0" },
   { from: -0.5, name: "down-1", label: "below 0" },
   { from: -1, name: "down-2", label: "below −0.5" },
   { from: Number.NEGATIVE_INFINITY, name: "down-3", label: "below −1" },
@@ -106,7 +107,12 @@ export function explained(figure: TokenFigure, advantage: number | null): string
   if (figure === "ratio") {
     return "How much likelier a token was to the trainer, before the update, than to the sampler: 1 where both agree.";
   }
-  return `The whole rollout has one advantage, ${delta(advantage)}: what it sampled was made ${advantage < 0 ? "less" : "more"} likely.`;
+  return `The whole rollout has one advantage, ${delta(advantage)}: what it sampled was made ${likelier(advantage)} likely.`;
+}
+
+function likelier(advantage: number): string {
+  if (advantage === 0) return "neither more nor less";
+  return advantage < 0 ? "less" : "more";
 }
 
 /** All that is known of a token, in words. */

@@ -33,7 +33,7 @@ export function GroupColumn({ name, rollout, href, advantage, turns, partsAt, wa
         <span className="spacer" />
         <strong>{rollout.reward === null ? "excluded" : reward(rollout.reward)}</strong>
         {advantage !== undefined && (
-          <span className={advantage === null ? "muted small" : advantage > 0 ? "good small" : "bad small"}>
+          <span className={`${toneOf(advantage)} small`}>
             {advantage === null ? "no advantage" : `advantage ${delta(advantage, 2)}`}
           </span>
         )}
@@ -54,6 +54,11 @@ export function GroupColumn({ name, rollout, href, advantage, turns, partsAt, wa
       </ol>
     </article>
   );
+}
+
+function toneOf(advantage: number | null): string {
+  if (advantage === null || advantage === 0) return "muted";
+  return advantage > 0 ? "good" : "bad";
 }
 
 function Short({ block }: { block: Block }) {
