@@ -7,7 +7,7 @@ import httpx
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from rft.core.events import RolloutDone
+from rft.core.events import RolloutDone, RunStarted
 from rft.core.failure import Failure
 from rft.core.grade import Grade
 from rft.core.messages import Role
@@ -196,18 +196,24 @@ async def test_a_validation_rollout_has_its_step_for_neighbours(platform: Platfo
     await expect(page).to_have_url(f"{platform.url}/jobs/{job.id}/rollouts?split=valid&step=0")
 
 
-async def test_a_trace_says_why_its_reward_is_what_it_is(platform: Platform, page: Page) -> None:
-    """The reference stands beside the answer, and what the grader said of it."""
+async def job_with_rows(platform: Platform, *, suffix: str) -> SeededJob:
+    """A running job whose training rows can be read."""
     async with httpx.AsyncClient(
         base_url=platform.url, headers={"authorization": f"Bearer {platform.key}"}, timeout=60.0
     ) as customer:
         rows = [{"messages": [{"role": "user", "content": "?"}], "reference": f"assets: {n}"} for n in range(64)]
         content = "".join(json.dumps(row) + "\n" for row in rows)
         made = await customer.post("/v1/files", data={"purpose": "fine-tune"}, files={"file": ("rows.jsonl", content)})
-    job = await platform.new_job(suffix="why")
+    job = await platform.new_job(suffix=suffix)
     await job.start()
     async with platform.database.transaction() as connection:
         await connection.execute("update jobs set training_file = %s where id = %s", (made.json()["id"], job.id))
+    return job
+
+
+async def test_a_trace_says_why_its_reward_is_what_it_is(platform: Platform, page: Page) -> None:
+    """The reference stands beside the answer, and what the grader said of it."""
+    job = await job_with_rows(platform, suffix="why")
     history = events(job.shape, until_step=1, is_ended=False)
     done = next(
         event
@@ -231,3 +237,17 @@ async def test_a_trace_says_why_its_reward_is_what_it_is(platform: Platform, pag
     await expect(shown).to_be_hidden()
     await page.get_by_text("What graders were shown of the answer").click()
     await expect(shown).to_contain_text('"output_text"')
+
+
+async def test_an_abandoned_rollout_that_had_ended_is_shown_whole(platform: Platform, page: Page) -> None:
+    job = await job_with_rows(platform, suffix="resumed")
+    history = events(job.shape, until_step=3, is_ended=False)
+    await job.write(history)
+    done = next(
+        one for one in history if isinstance(one, RolloutDone) and one.key.split is Split.TRAIN and one.key.step == 3
+    )
+    await job.write([RunStarted(resumed_from_step=2, total_steps=8, pid=1)])
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/rollouts/{done.trace_id}")
+    await expect(page.get_by_text("This rollout was abandoned")).to_be_visible()
+    await expect(page.get_by_role("region", name="Row", exact=True)).to_contain_text(f"assets: {done.key.row_index}")
+    await expect(page.locator(".banner")).to_have_count(0)

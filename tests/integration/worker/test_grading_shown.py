@@ -40,6 +40,16 @@ async def test_without_the_file_it_is_said_why_there_is_nothing(bench: Workbench
     assert shown["missing"] == "The job's training file was deleted."
 
 
+async def test_of_a_rollout_that_ended_and_counts_no_more(bench: Workbench, http: httpx.AsyncClient) -> None:
+    ingest = await leased(bench)
+    done = rollout_done(ingest.lease.id, 1, index=2)
+    begun, again = [RunStarted(resumed_from_step=step, total_steps=3, pid=1) for step in (None, 0)]
+    async with bench.database.transaction() as connection:
+        await ingest.batch(connection, logged([begun, done, again]))
+    shown = (await http.get(f"/{ingest.lease.id}/rollouts/{done.trace_id}/grading")).json()
+    assert (shown["item"]["n"], shown["missing"]) == (1, None)
+
+
 async def test_of_no_rollout_there_is_none(bench: Workbench, http: httpx.AsyncClient) -> None:
     job_id, trace_id = await rolled_out(bench)
     for path in (f"/{job_id}/rollouts/trace_no/grading", f"/ftjob-no/rollouts/{trace_id}/grading"):

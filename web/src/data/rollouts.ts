@@ -3,7 +3,7 @@ import { keepPreviousData, queryOptions, useInfiniteQuery, useQuery, useQueryCli
 import { useEffect, useMemo, useState } from "react";
 import { allPages, type Page } from "../api/http";
 import { jobsApi } from "../api/jobs";
-import type { RolloutQuery, RolloutSummary } from "../api/types";
+import type { RolloutDetail, RolloutQuery, RolloutSummary } from "../api/types";
 import { arrivalsIn } from "../lib/arrivals";
 import { keys } from "./queries";
 
@@ -110,11 +110,12 @@ export function useSameStep(id: string, query: RolloutQuery | null) {
   });
 }
 
-/** Before and behind a rollout in the list that it was opened from. */
-export function useNeighbours(jobId: string, traceId: string, query: RolloutQuery) {
+/** Before and behind a rollout in the list that it was opened from; one that counts no more stands in none. */
+export function useNeighbours(jobId: string, { id, status }: RolloutDetail, query: RolloutQuery) {
   return useQuery({
-    queryKey: ["job", jobId, "neighbours", traceId, query],
-    queryFn: () => jobsApi.neighbours(jobId, traceId, query),
+    queryKey: ["job", jobId, "neighbours", id, query],
+    queryFn: () => jobsApi.neighbours(jobId, id, query),
+    enabled: status === "ended",
     staleTime: NEIGHBOURS_MS,
   });
 }

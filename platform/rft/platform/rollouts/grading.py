@@ -2,8 +2,11 @@
 
 from typing import Literal
 
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
 from pydantic import BaseModel
 
+from rft.core.events import RolloutDone
 from rft.core.finished_trace import FinishedTrace
 from rft.grader_gateway.answer_format import as_graded
 from rft.grader_gateway.contract import to_item, to_sample
@@ -12,6 +15,7 @@ from rft.platform.api.errors import NotFound
 from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.rows import RowsGone, rows_of
 from rft.platform.jobs.run_spec import described_tools, ordered_format
+from rft.platform.rollouts.begun_repository import BegunRepository
 from rft.platform.rollouts.repository import RolloutRepository
 from rft.platform.store.stored_json import StoredJson
 from rft.rollouts.group import with_tools
@@ -35,7 +39,7 @@ async def find_grading(services: Services, job_id: str, trace_id: str) -> Gradin
     """Raises NotFound."""
     async with services.database.transaction() as connection:
         job = await JobRepository(connection).get(job_id)
-        record = None if job is None else await RolloutRepository(connection).record(job_id, trace_id)
+        record = None if job is None else await _record(connection, job_id, trace_id)
     if job is None:
         raise NotFound(f"There is no job {job_id}.", param="fine_tuning_job_id", code="not_found")
     if record is None:
@@ -51,3 +55,12 @@ async def find_grading(services: Services, job_id: str, trace_id: str) -> Gradin
     trace = FinishedTrace.of(found[0], record.messages, record.stop_reason, model=job.model)
     trace = as_graded(trace, ordered_format(job))
     return GradingObject(trace_id=trace_id, item=to_item(found[0].item), sample=to_sample(trace), missing=None)
+
+
+async def _record(connection: AsyncConnection[TupleRow], job_id: str, trace_id: str) -> RolloutDone | None:
+    """Also of a rollout that ended and counts no more."""
+    record = await RolloutRepository(connection).record(job_id, trace_id)
+    if record is not None:
+        return record
+    begun = await BegunRepository(connection).get(job_id, trace_id)
+    return None if begun is None else begun.record

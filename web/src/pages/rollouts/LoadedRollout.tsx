@@ -92,7 +92,7 @@ function Header({ jobId, rollout, view }: { jobId: string; rollout: EndedRollout
   const query = useMemo(() => parseFilter(search), [search]);
   const address = formatFilter(query);
   const isFiltered = formatFilter(unsorted(query)) !== "";
-  const neighbours = useNeighbours(jobId, rollout.id, query);
+  const neighbours = useNeighbours(jobId, rollout, query);
   const hrefOf = (other: RolloutSummary | null | undefined) =>
     other ? `/jobs/${jobId}/rollouts/${other.id}${address}${hashOf(view)}` : null;
   const before = hrefOf(neighbours.data?.previous);
