@@ -1,17 +1,16 @@
 """Runs of evals at once have limiters of their own: together they keep to what an endpoint was promised."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from rft.core.failure import Stage as FailureStage
 from rft.egress.endpoint import Endpoint
-from rft.egress.endpoint_client import EndpointClient
 from rft.platform.worker.run_eval import run_eval
 from rft.testing.provider import ScriptedProvider
 from tests.integration.evals.sampling import sampled
 from tests.integration.evals.stage import Stage, row
+from tests.shared.opened_clients import opened_clients
 
 
 @pytest.mark.parametrize(("slots", "calls", "rate"), [(1, 8, 1.0), (2, 4, 0.5), (16, 1, 1 / 16)])
@@ -19,14 +18,7 @@ async def test_a_run_keeps_to_its_share_of_an_endpoints_caps(
     stage: Stage, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch, slots: int, calls: int, rate: float
 ) -> None:
     del provider
-    opened: list[EndpointClient] = []
-    open_client = EndpointClient.open
-
-    def remembered(*args: Any, **more: Any) -> EndpointClient:
-        opened.append(open_client(*args, **more))
-        return opened[-1]
-
-    monkeypatch.setattr(EndpointClient, "open", remembered)
+    opened = opened_clients(monkeypatch)
     made = await stage.client.evals.runs.create(await stage.make(), data_source=sampled(row("1", None)))
     settings = stage.context.settings.model_copy(update={"eval_slots": slots})
     assert await run_eval(made.id, replace(stage.context, settings=settings)) == "completed"

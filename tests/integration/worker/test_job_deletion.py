@@ -1,11 +1,13 @@
 """A job that is deleted leaves no row and no byte behind, and only one that is over can be."""
 
+import errno
+import shutil
 from collections.abc import AsyncIterator
 from typing import Any
 
 import psycopg
 import pytest
-from openai import AsyncOpenAI, BadRequestError, NotFoundError
+from openai import AsyncOpenAI, BadRequestError, InternalServerError, NotFoundError
 from psycopg import sql
 
 from rft.core.events import RunEnded, RunStarted, TrainEvent
@@ -142,5 +144,25 @@ async def test_one_that_is_not_over_or_still_worked_on_is_refused(bench: Workben
     )
     assert "is being regraded" in await refusal(client, job_id)
     assert (await rows_of(bench, job_id))["rollouts"] == 6
+    assert (bench.run_dir(job_id) / "checkpoints" / "2" / "adapter.safetensors").exists()
     await bench.do("update regrades set status = 'failed', finished_at = now()")
     assert (await delete(client, job_id))["deleted"]
+
+
+async def test_one_whose_files_cannot_be_deleted_is_there_to_be_deleted_again(
+    bench: Workbench, client: AsyncOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = await finished_job(bench)
+
+    def refuse(path: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    with monkeypatch.context() as away:
+        away.setattr(shutil, "rmtree", refuse)
+        with pytest.raises(InternalServerError, match="could not be deleted: Permission denied") as refused:
+            await delete(client, job_id)
+    assert (refused.value.status_code, refused.value.code) == (503, "storage_unavailable")
+    assert (await rows_of(bench, job_id))["rollouts"] == 6
+    assert (await client.fine_tuning.jobs.retrieve(job_id)).status == "succeeded"
+    assert (await delete(client, job_id))["deleted"]
+    assert not bench.run_dir(job_id).exists()

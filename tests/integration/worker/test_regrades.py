@@ -17,7 +17,6 @@ from rft.core.failure import Stage as FailureStage
 from rft.core.messages import Message, Role
 from rft.core.rollout import Split
 from rft.egress.endpoint import Endpoint
-from rft.egress.endpoint_client import EndpointClient
 from rft.platform.api.key_repository import create_key
 from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
@@ -32,6 +31,7 @@ from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.judge import ScriptedJudge
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.worker.workbench import Workbench
+from tests.shared.opened_clients import opened_clients
 from tests.shared.running_api import ReceivedMessages, Served
 from tests.shared.train_events import logged, rollout_done, step_done
 from tests.shared.waiting import until
@@ -232,16 +232,11 @@ async def test_a_grader_that_is_down_is_not_asked_about_every_rollout(
     assert asked <= {rollout(scene.job_id, STEPS, index).trace_id for index in range(4)}
 
 
-async def test_regrades_at_once_keep_to_an_endpoints_caps(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_of_two_regrades_has_half_of_an_endpoints_caps(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each has limiters of its own: together they keep to what the endpoint was promised."""
-    opened: list[EndpointClient] = []
-    open_client = EndpointClient.open
-
-    def remembered(*args: Any, **more: Any) -> EndpointClient:
-        opened.append(open_client(*args, **more))
-        return opened[-1]
-
-    monkeypatch.setattr(EndpointClient, "open", remembered)
+    opened = opened_clients(monkeypatch)
     assert (await scene.finished())["status"] == "succeeded"
     endpoint = Endpoint(
         name="x", stage=FailureStage.GRADER, url="http://127.0.0.1:9/x", max_concurrency=8, rate_limit=1.0

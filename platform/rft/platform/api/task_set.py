@@ -5,7 +5,7 @@ import logging
 from collections.abc import Coroutine
 
 AT_ONCE = 2
-"""Heavy ones."""
+"""Heavy tasks of one process."""
 _LOG = logging.getLogger(__name__)
 
 

@@ -2,12 +2,11 @@
 
 import asyncio
 import shutil
-from functools import partial
 from pathlib import Path
 
 from rft.core.job import TERMINAL
 from rft.platform.api.dependencies import Services
-from rft.platform.api.errors import BadRequest
+from rft.platform.api.errors import BadRequest, Unavailable
 from rft.platform.files.repository import FileRepository
 from rft.platform.files.service import delete_file
 from rft.platform.jobs.repository import JobRepository
@@ -21,7 +20,7 @@ from rft.run_directory.lock import RunDirectoryBusy, locked
 async def delete_job(services: Services, job_id: str) -> None:
     """Delete a job that is over with all that is of it, but for the files that its order named.
 
-    Raises NotFound, BadRequest.
+    Raises NotFound, BadRequest, Unavailable.
     """
     folder = services.settings.runs_dir / job_id
     async with unit_of_work(services.database, services.enqueuer) as uow:
@@ -31,28 +30,32 @@ async def delete_job(services: Services, job_id: str) -> None:
         rows = DeletionRepository(uow.connection)
         if await rows.has_unfinished_regrade(job_id):
             raise _refusal(job_id, "is being regraded; wait for the end of that")
-        if await asyncio.to_thread(_is_busy, folder) or (deleted := await rows.delete(job_id)) is None:
-            raise _refusal(job_id, "is still being stopped by its worker; try again in a minute")
+        deleted = await rows.delete(job_id)
+        if deleted is None:
+            raise _still_stopped(job_id)
         for file_id in deleted.result_files:
             if await FileRepository(uow.connection).get(file_id) is not None:
                 await delete_file(uow, services.file_store, file_id)
         await notify(uow.connection, job_id)
-        uow.after_commit(partial(_remove_tree, folder))
+        # Before the commit: while anything of it is left, the job is there to be deleted again.
+        try:
+            await asyncio.to_thread(_delete_folder, folder)
+        except RunDirectoryBusy as busy:
+            raise _still_stopped(job_id) from busy
+        except OSError as error:
+            message = f"The files of the job's run could not be deleted: {error.strerror or type(error).__name__}."
+            raise Unavailable(message, code="storage_unavailable") from error
 
 
-async def _remove_tree(folder: Path) -> None:
-    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-
-
-def _is_busy(folder: Path) -> bool:
-    """Whether a trainer, or who tells the ends of its rollouts, still works there."""
-    if not folder.is_dir():
-        return False
-    try:
+def _delete_folder(folder: Path) -> None:
+    """Raises OSError; RunDirectoryBusy while a trainer, or who tells the ends of its rollouts, still works there."""
+    if folder.is_dir():
         with locked(folder, patience_s=0.0):
-            return False
-    except RunDirectoryBusy:
-        return True
+            shutil.rmtree(folder)
+
+
+def _still_stopped(job_id: str) -> BadRequest:
+    return _refusal(job_id, "is still being stopped by its worker; try again in a minute")
 
 
 def _refusal(job_id: str, why: str) -> BadRequest:
