@@ -7,6 +7,11 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
+from rft.engines.import_env import prepare_products
+
+# As in a trainer's process, and before anything of MKL is used: some tests hold the two against each other to the bit.
+prepare_products()
+
 pytest_plugins = ("tests.shared.servers",)
 
 # Importing all tests makes a million objects that stay: nobody need look through them for garbage, now or later.

@@ -1,11 +1,18 @@
 """A run has begun before anything heavy is imported, and some packages never are."""
 
+import os
 import subprocess
 import sys
 
+import pytest
+
+from rft.engines.import_env import strict_mode
+
 
 def printed(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    own = {name: value for name, value in os.environ.items() if name != "MKL_CBWR"}  # All tests have it.
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=own)
+    return done.stdout.strip()
 
 
 def test_a_run_begins_without_torch_and_what_stands_on_it() -> None:
@@ -38,3 +45,34 @@ def test_every_similarity_is_computed_without_what_a_trainer_keeps_out() -> None
         " print([similarity(name, 'a b c d e f', 'a b c d e f') > 0.99 for name in told])"
     )
     assert set(printed(code).strip("[]").split(", ")) == {"True"}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_row_of_a_product_does_not_depend_on_the_rows_beside_it(threads: int) -> None:
+    code = (
+        "from rft.engines.import_env import prepare_imports; prepare_imports();"
+        f" import torch; torch.set_num_threads({threads}); torch.manual_seed(0);"
+        " from torch.nn.functional import linear;"
+        " pairs = [(torch.randn(256, k), torch.randn(n, k)) for k, n in ((200, 64), (320, 100), (1024, 1024))];"
+        " equal = [torch.equal(linear(x[:rows], w)[:8], linear(x[:8], w)) for x, w in pairs for rows in range(8, 257, 8)];"
+        " print(all(equal))"
+    )
+    assert printed(code) == "True"
+
+
+INTEL = "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: {}\n\nprocessor\t: 1\n"
+ALL_OF_512 = "avx2 avx512f avx512bw avx512cd avx512dq avx512vl"
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "mode"),
+    [
+        (INTEL.format(ALL_OF_512), "AVX512,STRICT"),
+        (INTEL.format("avx2 avx512f"), "AVX2,STRICT"),
+        (INTEL.format("sse4_2 avx"), None),
+        (INTEL.format(ALL_OF_512).replace("GenuineIntel", "AuthenticAMD"), None),
+        ("", None),
+    ],
+)
+def test_products_are_strict_where_the_processor_can(cpuinfo: str, mode: str | None) -> None:
+    assert strict_mode(cpuinfo) == mode

@@ -21,7 +21,8 @@ from transformers import AttentionInterface, PretrainedConfig
 ATTENTION = "rft_slots"
 ROWS, _QUERIES = 8, 4
 """Tokens, and queries of one head, are computed in multiples of so many: with fewer than four rows for each thread MKL
-sums a product in another order. Attention computes a head in one thread."""
+sums a product in another order (with more, too, where `import_env.prepare_products` does not keep it from that).
+Attention computes a head in one thread."""
 _KEYS, _KEY_BLOCK = 64, 512
 """Keys are computed in multiples of `_KEYS`; torch's attention on a CPU takes a block of them after the other."""
 _ROWS_PER_CHUNK = 16
