@@ -65,8 +65,18 @@ async def test_the_server_ends_a_transaction_that_stands_still_and_its_caller_is
 async def stand_still(database: Database) -> None:
     async with database.transaction() as connection:
         await connection.execute("set local idle_in_transaction_session_timeout = '50ms'")
-        await asyncio.sleep(0.3)
+        await until_told(connection.fileno())
         await connection.execute("select 1")
+
+
+async def until_told(socket: int) -> None:
+    """Until the server has said something unasked."""
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_reader(socket, told.set)
+    try:
+        await asyncio.wait_for(told.wait(), 30)
+    finally:
+        asyncio.get_running_loop().remove_reader(socket)
 
 
 def test_what_a_url_says_of_waiting_counts() -> None:

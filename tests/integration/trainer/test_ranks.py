@@ -30,6 +30,8 @@ from rft.trainer.update_settings import UpdateSettings
 TOLERANCE = 1e-6
 """Length of the difference of two gradients over the length of one: all numbers of the adapter, in single precision."""
 
+WEIGHTS_TOLERANCE = 1e-5
+"""The same for weights after some steps: Adam moves a weight by its gradient's sign, however small the gradient is."""
 
 HALF_TOLERANCE = 0.05
 """The same where the base model is in half precision, and rows are padded to other lengths."""
@@ -179,7 +181,7 @@ def test_the_gradient_is_that_of_one_process_where_none_has_the_base_model_whole
 def test_parts_of_the_base_model_change_no_figure_weight_or_checkpoint(both: Any) -> None:
     steps = [rows_of(4, count=1), [], rows_of(5), rows_of(3)]
     two, one = both(steps, is_sharded=True, beta=0.1, clip=ClipRange(0.1, 0.1))
-    assert distance(two.weights, one.weights) < 1e-5
+    assert distance(two.weights, one.weights) < WEIGHTS_TOLERANCE
     for ours, alone in zip(two.figures, one.figures, strict=True):
         for name, figure in alone.model_dump().items():
             assert getattr(ours, name) == (figure if figure is None else pytest.approx(figure, rel=1e-4, abs=1e-7)), (
@@ -213,7 +215,7 @@ def _told(row: RowRatios) -> tuple[object, ...]:
 
 def test_a_step_with_fewer_rows_than_ranks_and_one_without_rows(both: Any) -> None:
     two, one = both([rows_of(4, count=1), [], rows_of(5)])
-    assert distance(two.weights, one.weights) < TOLERANCE
+    assert distance(two.weights, one.weights) < WEIGHTS_TOLERANCE
     assert [figures.trained_rollouts for figures in two.figures] == [1, 0, 9]
 
 
@@ -260,8 +262,8 @@ def test_a_checkpoint_of_two_ranks_goes_on_in_one_process_and_back(
     second = Update(base_model, tokenizer, steps[1:2], folder, ranks=None, total=3, resume=1)
     third = Update(base_model, tokenizer, steps[2:], folder, ranks=ranks, total=3, resume=2, is_sharded=True)
     again = Update(base_model, tokenizer, steps[2:], folder, ranks=None, total=3, resume=2)
-    assert distance(third.weights, alone.weights) < TOLERANCE
-    assert distance(third.weights, again.weights) < TOLERANCE
+    assert distance(third.weights, alone.weights) < WEIGHTS_TOLERANCE
+    assert distance(third.weights, again.weights) < WEIGHTS_TOLERANCE
     assert distance(second.weights, first.weights) > 1e-3, "each step changes them"
     for step in (1, 2, 3):
         ours, theirs = (root / f"checkpoint-{step}" for root in (folder, tmp_path / "alone"))

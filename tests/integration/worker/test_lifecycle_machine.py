@@ -117,7 +117,7 @@ class Lifecycle(RuleBasedStateMachine):
         if is_runnable and not is_full:
             job.state = "running"
 
-    @precondition(lambda self: self.moves % 4 == 2)
+    @precondition(lambda self: self.moves % 2 == 0)
     @rule()
     def reconcile(self) -> None:
         """Nobody is lost, so nothing changes."""
