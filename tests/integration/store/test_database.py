@@ -59,7 +59,7 @@ async def test_the_server_ends_a_transaction_that_stands_still_and_its_caller_is
             cursor = await connection.execute("show idle_in_transaction_session_timeout")
             assert await cursor.fetchone() == ("1min",)
         # By when the caller asks, the server's last words may be lost with the connection.
-        with pytest.raises(OperationalError, match="idle-in-transaction timeout|closed the connection"):
+        with pytest.raises(OperationalError, match=r"idle-in-transaction timeout|closed the connection"):
             await stand_still(database)
         await database.ping()
 
