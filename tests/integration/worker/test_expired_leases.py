@@ -8,10 +8,11 @@ import pytest
 from rft.platform.lifecycle import expired_leases
 from rft.platform.lifecycle.expired_leases import ExpiredLeases
 from rft.platform.lifecycle.job_lease import take
-from rft.platform.lifecycle.lease import Lease, renew
+from rft.platform.lifecycle.lease import Lease, keep_slot, renew
 from rft.platform.lifecycle.owner import new_owner
 from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.worker.reconciler import leases_of, reconcile_once
+from tests.integration.worker.running import cancel
 from tests.integration.worker.workbench import Workbench
 from tests.shared.turned_clock import TurnedClock
 
@@ -83,6 +84,24 @@ async def test_a_job_to_be_paused_is_left_to_its_worker_when_the_clock_of_the_da
         await reconcile_once(bench.database, leases, reconcile_s=0, enqueuer=bench.enqueued.append)
         assert (await bench.job(job_id))["status"] == status
         clock.turn(2.0)
+
+
+async def test_a_cancelled_job_keeps_its_slot_when_the_clock_of_the_database_jumps(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its trainer may still be in its grace."""
+    clock, leases = TurnedClock(monkeypatch, expired_leases), ExpiredLeases(patience_s=3.0)
+    job_id = await bench.queued_job()
+    lease = await held(bench, job_id, owner="a/1/x")
+    await cancel(bench, job_id)
+    await bench.do("update jobs set lease_until = now() - interval '1 hour' where id = %s", job_id)
+    for owner in ("a/1/x", "a/1/x", None):
+        await reconcile_once(bench.database, leases, reconcile_s=1000, enqueuer=bench.enqueued.append)
+        assert (await bench.job(job_id))["lease_owner"] == owner
+        clock.turn(2.0)
+    async with bench.database.connection() as connection:
+        await keep_slot(connection, lease, ttl_s=60)
+    assert (await bench.job(job_id))["lease_until"] is None
 
 
 async def test_a_worker_of_this_machine_that_is_gone_is_not_waited_for_when_its_lease_had_run_out_before(

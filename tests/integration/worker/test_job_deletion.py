@@ -1,9 +1,11 @@
 """A job that is deleted leaves no row and no byte behind, and only one that is over can be."""
 
 import errno
+import re
 import shutil
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -11,13 +13,15 @@ from openai import AsyncOpenAI, BadRequestError, InternalServerError, NotFoundEr
 from psycopg import sql
 
 from rft.core.events import RunEnded, RunStarted, TrainEvent
+from rft.core.ids import trace_id
 from rft.platform.api.key_repository import create_key
-from rft.platform.lifecycle.deletion_repository import BULK_TABLES
 from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.worker.grader_metrics import GraderLabel
 from rft.platform.worker.ingest import Ingest
+from rft.run_directory import layout
 from rft.run_directory.lock import locked
+from rft.run_directory.open_rollouts import OpenRolloutsFile
 from tests.integration.worker.workbench import Workbench
 from tests.shared.running_api import ReceivedMessages, Served
 from tests.shared.train_events import logged, rollout_done, step_done
@@ -80,10 +84,14 @@ async def rows_of(bench: Workbench, job_id: str) -> dict[str, int]:
 
 
 async def test_every_table_of_jobs_is_known(bench: Workbench) -> None:
+    """By a foreign key that deletes with the job, or by the trigger."""
     held = await bench.all(
-        "select distinct conrelid::regclass::text as name from pg_constraint where contype = 'f' and confdeltype = 'c'"
+        "select conrelid::regclass::text as name from pg_constraint join pg_attribute on attrelid = conrelid"
+        " and attnum = any(conkey) where contype = 'f' and confdeltype = 'c' and attname = 'job_id'"
     )
-    assert {*await tables_of_jobs(bench)} - {row["name"] for row in held} == {*BULK_TABLES}
+    [trigger] = await bench.all("select pg_get_functiondef('delete_bulk_rows'::regproc) as text")
+    by_trigger = set(re.findall(r"delete from (\w+) where job_id = old\.id", trigger["text"]))
+    assert {*await tables_of_jobs(bench)} - {row["name"] for row in held} == by_trigger
 
 
 async def test_nothing_of_it_is_left_and_the_others_stay(bench: Workbench, client: AsyncOpenAI) -> None:
@@ -93,6 +101,8 @@ async def test_nothing_of_it_is_left_and_the_others_stay(bench: Workbench, clien
     before = await rows_of(bench, other)
     assert {"rollouts", "steps", "checkpoints", "job_events", "rollout_terms"} <= before.keys()
     assert (await rows_of(bench, job_id)).keys() == before.keys()
+    for id_ in (job_id, other):
+        await allow_checkpoint(bench, id_)
 
     assert await delete(client, job_id) == {"id": job_id, "object": "fine_tuning.job", "deleted": True}
 
@@ -105,6 +115,34 @@ async def test_nothing_of_it_is_left_and_the_others_stay(bench: Workbench, clien
     assert await rows_of(bench, other) == before
     assert bench.run_dir(other).exists()
     assert [one.id async for one in client.fine_tuning.jobs.list()] == [other]
+    [kept] = await bench.all("select model from checkpoint_permissions")
+    assert f":{other[-8:]}:ckpt-step-" in kept["model"]
+
+
+async def allow_checkpoint(bench: Workbench, job_id: str) -> None:
+    """Under the name of a model that is this job's alone."""
+    model = f"ft:tiny:local:unit:{job_id[-8:]}"
+    await bench.do("update jobs set fine_tuned_model = %s where id = %s", model, job_id)
+    await bench.do(
+        "insert into checkpoint_permissions (id, model, project_id) values (%s, %s, 'proj')",
+        f"cp_{job_id}",
+        f"{model}:ckpt-step-2",
+    )
+
+
+async def test_one_whose_rollouts_are_about_to_be_told_their_ends_is_refused(
+    bench: Workbench, client: AsyncOpenAI
+) -> None:
+    """Cancelled after its worker was killed, say: another worker has the message that tells them."""
+    job_id = await finished_job(bench)
+    journal = OpenRolloutsFile(bench.run_dir(job_id) / layout.OPEN_ROLLOUTS)
+    journal.begin(trace_id(uuid4()))
+    journal.shut()
+    assert "still being stopped by its worker" in await refusal(client, job_id)
+    assert bench.run_dir(job_id).exists()
+    await bench.do("update jobs set finished_at = finished_at - interval '3 minutes' where id = %s", job_id)
+    assert (await delete(client, job_id))["deleted"]
+    assert not bench.run_dir(job_id).exists()
 
 
 async def test_jobs_can_be_deleted_page_by_page(bench: Workbench, client: AsyncOpenAI) -> None:

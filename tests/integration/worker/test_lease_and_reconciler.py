@@ -41,6 +41,13 @@ async def held(bench: Workbench, job_id: str, *, ttl_s: float = 60.0) -> Lease:
     return lease
 
 
+async def dead_owner() -> str:
+    """A process of this machine that is gone."""
+    dead = await asyncio.create_subprocess_exec("true")
+    await dead.wait()
+    return new_owner().replace(f"/{os.getpid()}/", f"/{dead.pid}/")
+
+
 async def test_tokens_grow_and_an_expired_lease_can_be_taken(bench: Workbench) -> None:
     job_id = await bench.queued_job()
     first = await held(bench, job_id, ttl_s=0.0)
@@ -122,7 +129,8 @@ async def test_a_released_job_has_no_owner_and_a_released_lease_no_power(bench: 
 
 async def test_a_row_that_somebody_has_locked_holds_up_no_other_job(bench: Workbench) -> None:
     """As by a process that is frozen in the middle of a transaction."""
-    locked, lost, unheard = [await bench.queued_job() for _ in range(3)]
+    orphaned, locked, lost, unheard = [await bench.queued_job() for _ in range(4)]
+    assert isinstance(await taken(bench, orphaned, owner=await dead_owner(), slots=9), Lease)
     for job_id in (locked, lost):
         assert isinstance(await taken(bench, job_id, ttl_s=0.0, slots=9), Lease)
     await bench.do("update jobs set enqueued_at = null where id = %s", unheard)
@@ -131,9 +139,26 @@ async def test_a_row_that_somebody_has_locked_holds_up_no_other_job(bench: Workb
         work = reconcile_once(bench.database, AT_ONCE, reconcile_s=0.0, enqueuer=bench.enqueued.append)
         return {message.job_id for message in await asyncio.wait_for(work, 10.0)}
 
+    await bench.do(
+        "insert into regrades (id, job_id, status, grader, selection, lease_owner, lease_token, lease_until)"
+        " values ('regrade-1', %s, 'running', '{}', '{}', 'here/1/a', 1, now())",
+        lost,
+    )
+    await bench.do(
+        "insert into rehearsals (id, status, model, training_file, method, seed, plan, lease_until)"
+        " select name, name, 'x', training_file, '{}', 1, '{}', now() from jobs,"
+        " unnest(array['queued', 'running']) name"
+        " where id = %s",
+        lost,
+    )
     async with await psycopg.AsyncConnection.connect(bench.database_url) as other:
-        await other.execute("select 1 from jobs where id = %s for update", (locked,))
+        for table in ("regrades", "rehearsals"):
+            await other.execute(f"select 1 from {table} for update")
+        await other.execute("select 1 from jobs where id = any(%s) for update", ([locked, orphaned],))
         assert await reconciled() == {lost, unheard}
+        await other.rollback()
+        await other.execute("select 1 from jobs where id = %s for update", (locked,))
+        assert orphaned in await reconciled()
         for wanted in ("is_pause_requested", "is_cancel_requested"):
             await other.execute(f"update jobs set {wanted} = true where id = %s", (locked,))
             await other.commit()
@@ -271,12 +296,8 @@ async def test_lost_jobs_are_requeued_while_the_key_of_the_secrets_is_rotated(be
 
 async def test_a_worker_of_this_machine_that_is_gone_is_not_waited_for(bench: Workbench) -> None:
     running, orphaned = await bench.queued_job(), await bench.queued_job()
-    dead = await asyncio.create_subprocess_exec("true")
-    await dead.wait()
-    owner = new_owner()
-    assert isinstance(await taken(bench, running, owner=owner), Lease)
-    gone = owner.replace(f"/{os.getpid()}/", f"/{dead.pid}/")
-    assert isinstance(await taken(bench, orphaned, owner=gone, slots=2), Lease)
+    assert isinstance(await taken(bench, running, owner=new_owner()), Lease)
+    assert isinstance(await taken(bench, orphaned, owner=await dead_owner(), slots=2), Lease)
     messages: list[TaskMessage] = []
     await reconcile_once(bench.database, AT_ONCE, reconcile_s=1000, enqueuer=messages.append)
     assert messages == [TaskMessage(RUN_JOB, orphaned)]

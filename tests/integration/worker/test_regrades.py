@@ -20,7 +20,7 @@ from rft.egress.endpoint import Endpoint
 from rft.platform.api.key_repository import create_key
 from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
-from rft.platform.regrades import running
+from rft.platform.regrades import running, service
 from rft.platform.regrades.comparison import RegradeReport
 from rft.platform.regrades.repository import REGRADES, RegradeRepository
 from rft.platform.store.database import Database
@@ -230,6 +230,23 @@ async def test_a_grader_that_is_down_is_not_asked_about_every_rollout(
     )
     asked = {trace_id for call in down.calls if call.body and (trace_id := json.loads(call.body).get("trace_id"))}
     assert asked <= {rollout(scene.job_id, STEPS, index).trace_id for index in range(4)}
+
+
+async def test_rows_that_do_not_fit_the_grader_say_nothing_of_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_BATCH", 4)
+    ended = await scene.finished(grader={**SCORE, "input": [{"role": "user", "content": "{{ item.of_other_rows }}"}]})
+    assert ended["status"] == "succeeded"
+    assert ended["report"]["failures_by_code"] == {"invalid_variable": 8}
+
+
+async def test_a_job_that_is_deleted_while_its_order_is_checked_is_not_found(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def delete_meanwhile(*_: object) -> None:
+        await scene.bench.do("delete from jobs where id = %s", scene.job_id)
+
+    monkeypatch.setattr(service, "refuse_unreachable", delete_meanwhile)
+    assert (await scene.order()).status_code == 404
 
 
 async def test_each_of_two_regrades_has_half_of_an_endpoints_caps(

@@ -64,9 +64,9 @@ async def find(uow: UnitOfWork, file_id: str) -> FileRow:
 
 async def delete_file(uow: UnitOfWork, store: FileStore, file_id: str) -> None:
     """Delete a file that nothing unfinished needs; its bytes go after the commit."""
-    row = await find(uow, file_id)
     files = FileRepository(uow.connection)
     await files.lock(file_id)
+    row = await find(uow, file_id)
     user = await files.unfinished_user(file_id)
     if user is not None:
         raise BadRequest(

@@ -9,11 +9,14 @@ from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest, Unavailable
 from rft.platform.files.repository import FileRepository
 from rft.platform.files.service import delete_file
+from rft.platform.jobs.model_names import fine_tuned_model_name
 from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.service import found_job
 from rft.platform.lifecycle.deletion_repository import DeletionRepository
 from rft.platform.lifecycle.events import notify
+from rft.platform.models.permission_repository import PermissionRepository
 from rft.platform.store.unit_of_work import unit_of_work
+from rft.run_directory.files import has_open_rollouts
 from rft.run_directory.lock import RunDirectoryBusy, locked
 
 
@@ -36,22 +39,31 @@ async def delete_job(services: Services, job_id: str) -> None:
         for file_id in deleted.result_files:
             if await FileRepository(uow.connection).get(file_id) is not None:
                 await delete_file(uow, services.file_store, file_id)
+        await PermissionRepository(uow.connection).delete_all(fine_tuned_model_name(job, services.settings))
         await notify(uow.connection, job_id)
         # Before the commit: while anything of it is left, the job is there to be deleted again.
+        await rows.wait_for_files()
         try:
-            await asyncio.to_thread(_delete_folder, folder)
-        except RunDirectoryBusy as busy:
-            raise _still_stopped(job_id) from busy
+            is_deleted = await asyncio.to_thread(_delete_folder, folder, deleted.is_just_over)
         except OSError as error:
             message = f"The files of the job's run could not be deleted: {error.strerror or type(error).__name__}."
             raise Unavailable(message, code="storage_unavailable") from error
+        if not is_deleted:
+            raise _still_stopped(job_id)
 
 
-def _delete_folder(folder: Path) -> None:
-    """Raises OSError; RunDirectoryBusy while a trainer, or who tells the ends of its rollouts, still works there."""
-    if folder.is_dir():
+def _delete_folder(folder: Path, is_just_over: bool) -> bool:
+    """False while a trainer, or who tells the ends of its rollouts, works there or is about to. Raises OSError."""
+    if not folder.is_dir():
+        return True
+    try:
         with locked(folder, patience_s=0.0):
+            if is_just_over and has_open_rollouts(folder):
+                return False
             shutil.rmtree(folder)
+    except RunDirectoryBusy:
+        return False
+    return True
 
 
 def _still_stopped(job_id: str) -> BadRequest:

@@ -1,27 +1,17 @@
-"""Deleting a job, with every row that is of it."""
+"""Deleting a job; every row that is of it goes with it by foreign keys and a trigger (`delete_bulk_rows`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
 from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
+from psycopg.rows import TupleRow, class_row
 
 from rft.platform.lifecycle.lease import EXPIRED
+from rft.platform.lifecycle.repository import OWN_ENDS_S
 
 JOB_LIST = "jobs"
 """Where its place is remembered (`deleted_cursors`)."""
-BULK_TABLES: tuple[LiteralString, ...] = (
-    "attempts",
-    "begun_rollouts",
-    "rollout_terms",
-    "rollout_tokens",
-    "rollouts",
-    "token_pieces",
-    "token_prompts",
-    "token_ratios",
-)
-"""Of rows that are written too often to be held against their job each time; all others go with the job's row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +19,8 @@ class DeletedJob:
     """What lies elsewhere of a job that is deleted."""
 
     result_files: Sequence[str]
+    is_just_over: bool
+    """The ends of its rollouts may be about to be told."""
 
 
 class DeletionRepository:
@@ -46,19 +38,21 @@ class DeletionRepository:
 
     async def delete(self, job_id: str) -> DeletedJob | None:
         """A job that is over and that no worker has; None where it is not."""
-        cursor = await self._connection.execute(_DELETE, {"id": job_id, "list": JOB_LIST})
-        row = await cursor.fetchone()
-        if row is None:
-            return None
-        for table in BULK_TABLES:
-            await self._connection.execute("delete from " + table + " where job_id = %s", (job_id,))
-        return DeletedJob(result_files=row[0])
+        values = {"id": job_id, "list": JOB_LIST, "own_s": OWN_ENDS_S}
+        async with self._connection.cursor(row_factory=class_row(DeletedJob)) as cursor:
+            await cursor.execute(_DELETE, values)
+            return await cursor.fetchone()
+
+    async def wait_for_files(self) -> None:
+        """Large files take long to delete: this transaction may stand still meanwhile."""
+        await self._connection.execute("set local idle_in_transaction_session_timeout = 0")
 
 
 _DELETE: LiteralString = (
     "with gone as (delete from jobs where id = %(id)s and status in ('succeeded', 'failed', 'cancelled') and "
     + EXPIRED
-    + " returning id, created_at, result_files),"
+    + " returning id, created_at, finished_at, result_files),"
     " remembered as (insert into deleted_cursors (id, list, created_at) select id, %(list)s, created_at from gone)"
-    " select result_files from gone"
+    " select result_files,"
+    " finished_at > clock_timestamp() - make_interval(secs => %(own_s)s) as is_just_over from gone"
 )

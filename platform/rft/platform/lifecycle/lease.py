@@ -144,12 +144,12 @@ async def occupants(
 
 
 async def expired(connection: AsyncConnection[TupleRow], table: LeasedTable) -> list[ExpiredLease]:
-    """The leases that stand and have run out."""
+    """The leases that have run out, of rows that are worked on or still take up a slot."""
     cursor = await connection.execute(
         "select id, lease_token, lease_owner, lease_until from "
         + table.name
         + " where status = any(%s) and lease_owner is not null and lease_until < clock_timestamp()",
-        (list(table.standing),),
+        (list({*table.standing, *table.occupying}),),
     )
     return [ExpiredLease(*row) for row in await cursor.fetchall()]
 
@@ -162,7 +162,7 @@ async def end_dead_leases(connection: AsyncConnection[TupleRow], table: LeasedTa
     ended: list[str] = []
     for id_, token, owner in await cursor.fetchall():
         if is_surely_dead(owner):
-            await connection.execute(
+            cursor = await connection.execute(
                 "update "
                 + table.name
                 + " set lease_until = clock_timestamp() where id in (select id from "
@@ -172,7 +172,7 @@ async def end_dead_leases(connection: AsyncConnection[TupleRow], table: LeasedTa
                 + ")",
                 (id_, token),
             )
-            ended.append(id_)
+            ended += [id_] * cursor.rowcount  # None of a row that somebody has locked.
     return ended
 
 

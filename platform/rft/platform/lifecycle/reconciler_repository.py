@@ -9,11 +9,9 @@ from psycopg.rows import TupleRow
 from rft.core.job import JobStatus
 from rft.platform.lifecycle.lease import EXPIRED, GIVE_BACK, GIVEN_UP, UNLOCKED
 from rft.platform.lifecycle.machine import transition
-from rft.platform.lifecycle.repository import HAS_LEFT_OPEN
+from rft.platform.lifecycle.repository import HAS_LEFT_OPEN, OWN_ENDS_S
 
 REQUEUE = transition({JobStatus.RUNNING, JobStatus.PAUSED}, JobStatus.QUEUED)
-_OWN_ENDS_S = 120.0
-"""Within which the worker that ended a job tells the ends of its rollouts, or does not tell them any more."""
 
 
 class ReconcilerRepository:
@@ -33,19 +31,19 @@ class ReconcilerRepository:
         """Jobs that are to be cancelled and that no worker has."""
         return await self._ids(_TO_CANCEL, {"silent": list(silent)})
 
-    async def left_cancelled(self) -> list[str]:
+    async def left_cancelled(self, silent: Sequence[str]) -> list[str]:
         """Cancelled jobs whose worker fell silent before their trainer had stopped, each once.
 
         A message of theirs counts as sent now.
         """
-        return await self._ids(_LEFT_CANCELLED, {})
+        return await self._ids(_LEFT_CANCELLED, {"silent": list(silent)})
 
     async def left_open(self, *, after_s: float) -> list[str]:
         """Jobs that are over and may have open rollouts: their message counts as sent now.
 
         Each again after half the time since its end, at least `after_s`, for a day: its customer's server may be away.
         """
-        return await self._ids(_LEFT_OPEN, {"after_s": after_s, "own_s": _OWN_ENDS_S})
+        return await self._ids(_LEFT_OPEN, {"after_s": after_s, "own_s": OWN_ENDS_S})
 
     async def to_pause(self, silent: Sequence[str]) -> list[str]:
         """Jobs that are to be paused and that no worker has."""
@@ -76,7 +74,7 @@ _TO_CANCEL: LiteralString = (
 _LEFT_CANCELLED: LiteralString = (
     "update jobs set " + GIVE_BACK + ", enqueued_at = clock_timestamp() where id in ("
     "select id from jobs where status = 'cancelled' and lease_owner is not null and "
-    + EXPIRED
+    + GIVEN_UP
     + UNLOCKED
     + ") returning id"
 )

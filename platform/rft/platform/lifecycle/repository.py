@@ -29,6 +29,8 @@ PAUSE = transition({JobStatus.QUEUED}, JobStatus.PAUSED)
 PAUSE_UNLEASED = transition({JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.PAUSED}, JobStatus.PAUSED)
 RESUME = transition({JobStatus.PAUSED}, JobStatus.QUEUED)
 CANCEL = transition(UNFINISHED, JobStatus.CANCELLED)
+OWN_ENDS_S = 120.0
+"""Within which the worker that ended a job tells the ends of its rollouts, or does not tell them any more."""
 
 
 class LifecycleRepository:

@@ -12,7 +12,7 @@ from rft.core.base import JsonObject, Record
 from rft.core.events import RolloutDone
 from rft.core.failure import Stage
 from rft.core.rollout import Split
-from rft.platform.lifecycle.lease import EXPIRED, GIVE_BACK, Lease, LeasedTable
+from rft.platform.lifecycle.lease import EXPIRED, GIVE_BACK, UNLOCKED, Lease, LeasedTable
 from rft.platform.lifecycle.records import JobError
 from rft.platform.regrades.comparison import RegradeReport
 from rft.platform.store.storable import storable_json
@@ -174,8 +174,10 @@ _PAGE: LiteralString = (
 _FAIL_EXPIRED: LiteralString = (
     "update regrades set status = 'failed', error = %s, finished_at = clock_timestamp(), "
     + GIVE_BACK
-    + " where status in ('queued', 'running') and "
+    + " where id in (select id from regrades where status in ('queued', 'running') and "
     + EXPIRED
+    + UNLOCKED
+    + ")"
 )
 _BEGIN: LiteralString = "update regrades set status = 'running', total = %s where id = %s and lease_token = %s"
 _PROGRESS: LiteralString = "update regrades set done = %s where id = %s and lease_token = %s"

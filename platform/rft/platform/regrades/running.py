@@ -15,7 +15,7 @@ import psycopg
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError
 from rft.core.events import RolloutDone
-from rft.core.failure import Failure
+from rft.core.failure import Failure, FailureCode
 from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import GraderSpec
@@ -45,6 +45,8 @@ from rft.rollouts.group import with_tools
 _LOG = logging.getLogger(__name__)
 _BATCH = 64
 """Rollouts whose conversations are in memory at a time."""
+_NEVER_ASKED = frozenset({FailureCode.INVALID_VARIABLE, FailureCode.OVERSIZE_REQUEST})
+"""Of rows that do not fit the grader: they say nothing of what it makes of others."""
 LEASE_TTL_S = 60.0
 """A regrade whose process is not heard of for so long was interrupted."""
 _HEARTBEAT_S = 10.0
@@ -146,11 +148,11 @@ def _limits(settings: Settings) -> Limits:
 
 def _expect_some_score(compared: Sequence[Sequence[Regraded]]) -> None:
     """Before a grader is asked about more. Raises CannotRegrade where it has failed for all so far, each time again."""
-    rollouts = [rollout for group in compared for rollout in group]
-    codes = Counter(rollout.failure_code for rollout in rollouts)
-    if rollouts and None not in codes:
+    codes = Counter(rollout.failure_code for group in compared for rollout in group)
+    asked = {code: count for code, count in codes.items() if code not in _NEVER_ASKED}
+    if None not in codes and sum(asked.values()) >= _BATCH:
         shown = ", ".join(f"{code}: {count}" for code, count in codes.most_common())
-        message = f"None of the first {len(rollouts)} rollouts got a score ({shown}); the others were not tried."
+        message = f"None of the first {codes.total()} rollouts got a score ({shown}); the others were not tried."
         raise CannotRegrade("grader_failed", message, param="grader")
 
 

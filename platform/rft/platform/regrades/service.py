@@ -8,7 +8,8 @@ from rft.core.ids import public_id
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
-from rft.platform.jobs.service import expect_job, find_job
+from rft.platform.jobs.repository import JobRepository
+from rft.platform.jobs.service import expect_job, find_job, found_job
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.lifecycle.owner import new_owner
 from rft.platform.orders.grader_sources import refuse_bad_sources
@@ -49,6 +50,7 @@ async def create_regrade(services: Services, job_id: str, order: RegradeCreate) 
     wanted = Selection(split=order.split, steps=None if order.steps is None else tuple(order.steps), limit=order.limit)
     asked_at = time.monotonic()
     async with unit_of_work(services.database, services.enqueuer) as uow:
+        found_job(await JobRepository(uow.connection).lock(job_id), job_id)  # It may be deleted by now.
         row, lease = await _insert(uow, id_, job_id, shown, wanted)
     spec, own = to_grader_spec(grader, services.settings), secrets_of_grader(grader)
     work = Work(lease=lease, asked_at=asked_at, job=job, spec=spec, secrets=own, wanted=wanted)

@@ -10,7 +10,7 @@ from psycopg.rows import TupleRow, class_row
 from psycopg.types.json import Jsonb
 
 from rft.core.base import JsonObject, Record
-from rft.platform.lifecycle.lease import GIVE_BACK, GIVEN_UP, TAKE, Lease, LeasedTable, occupants
+from rft.platform.lifecycle.lease import GIVE_BACK, GIVEN_UP, TAKE, UNLOCKED, Lease, LeasedTable, occupants
 from rft.platform.lifecycle.records import JobError
 from rft.platform.store.advisory_locks import AdvisoryLock, lock
 from rft.platform.store.storable import storable_json
@@ -168,11 +168,13 @@ _END: LiteralString = (
 _END_EXPIRED: LiteralString = (
     "update rehearsals set status = case when is_cancel_requested then 'cancelled' else 'failed' end,"
     " error = case when is_cancel_requested then null else %(error)s end,"
-    " finished_at = clock_timestamp(), secrets = null, " + GIVE_BACK + " where status = 'running' and " + GIVEN_UP
+    " finished_at = clock_timestamp(), secrets = null, " + GIVE_BACK + " where id in ("
+    "select id from rehearsals where status = 'running' and " + GIVEN_UP + UNLOCKED + ")"
 )
 _UNANSWERED: LiteralString = (
     "update rehearsals set enqueued_at = clock_timestamp() where id = ("
+    "select id from rehearsals where id = ("
     "select id from rehearsals where status = 'queued' order by created_at, id limit 1)"
-    " and enqueued_at < clock_timestamp() - make_interval(secs => %s)"
+    " and enqueued_at < clock_timestamp() - make_interval(secs => %s)" + UNLOCKED + ")"
     " and not exists (select 1 from rehearsals where status = 'running') returning id"
 )

@@ -89,7 +89,7 @@ async def _reconcile_jobs(
         message = "The worker fell silent; the job goes on from its last checkpoint when a worker is there"
         await add_event(connection, job_id, message, level="warn", key=f"requeued:{token}")
         await notify(connection, job_id)
-    over = [*await jobs.left_cancelled(), *await jobs.left_open(after_s=unheard_s)]
+    over = [*await jobs.left_cancelled(found.silent), *await jobs.left_open(after_s=unheard_s)]
     left = [TaskMessage(RUN_JOB, job_id) for job_id in over]
     if found.waited_for:  # Whoever lives after all has a slot, which looks free until the next beat.
         return left

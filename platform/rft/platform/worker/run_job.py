@@ -23,12 +23,12 @@ async def run_job(job_id: str, context: WorkerContext) -> str:
     """Run the job if it may run now, or an older one that waits. Returns what came of it, for the log."""
     async with context.database.transaction() as connection:
         is_cancelled = await cancel_unleased(connection, job_id)
-        is_over = await LifecycleRepository(connection).may_have_left_open(job_id)
+        has_left_open = await LifecycleRepository(connection).may_have_left_open(job_id)
         if not is_cancelled and await pause_unleased(connection, job_id):
             return "paused"
-    if is_over:
+    if has_left_open:
         await tell_left_open(job_id, context)
-    if is_cancelled or is_over:
+    if is_cancelled or has_left_open:
         return "cancelled" if is_cancelled else "was over"
     asked_at = time.monotonic()
     settings = context.settings
