@@ -10,6 +10,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
+from rft.grader_gateway.second_verdicts import is_another_label, is_another_number
 
 UNREADABLE = "model_grader_parse_error"
 """`Failure.detail` of an answer that holds no verdict: a name of the contract."""
@@ -20,11 +21,7 @@ _MOST_BRACES = 500
 _MARKS = " \t\r\n`*"
 """What stands between a word and the object that it introduces, with the language of a fence."""
 _FENCE_LANGUAGE = "json"
-_NUMBER = re.compile(
-    r"(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*(?:(?P<percent>%)|/\s*(?P<whole>\d+(?:\.\d+)?))?",
-    re.IGNORECASE,
-)
-_GAP = ";"
+_GAP = ";\n"
 """In place of an object: no value goes on behind it."""
 
 
@@ -45,9 +42,10 @@ class _Found:
     end: int
 
 
-def field_of_answer(text: str, key: str) -> JsonValue | Unreadable:
+def field_of_answer(text: str, key: str, choices: Sequence[str] = ()) -> JsonValue | Unreadable:
     """The named field of the last object that has it; the whole answer where it holds no object; else None.
 
+    `choices`: values that it may have, where they are texts.
     Where the key stands once more with another value, in whatever spelling, and that is no JSON, nobody knows which
     verdict is the judge's: the object may be a quotation of what is judged.
     """
@@ -59,23 +57,24 @@ def field_of_answer(text: str, key: str) -> JsonValue | Unreadable:
         return None
     chosen = objects[place]
     value, behind = chosen.value[key], text[chosen.end :]
-    if f'"{key}"' in behind or _names_another(_spelled(key), value, behind):
+    if f'"{key}"' in behind or _names_another(_spelled(key), value, behind, choices):
         return Unreadable(f"gave a last {key} that cannot be read: {show(behind.strip())}")
     before = _between(text, objects[: place + 1])
-    if _has_another_before(key, value, before, is_last=not any(map(str.isalnum, behind))):
+    if _has_another_before(key, value, before, choices, is_last=not any(map(str.isalnum, behind))):
         return Unreadable(f"gave another {key} before its last: {show(before.strip())}")
     return value
 
 
-def _has_another_before(key: str, value: JsonValue, before: str, *, is_last: bool) -> bool:
+def _has_another_before(key: str, value: JsonValue, before: str, choices: Sequence[str], *, is_last: bool) -> bool:
     """In what looks like an object; of words only where more follow, as judges weigh results before a last object."""
     told = before.rstrip(_MARKS)
     if told.casefold().endswith(_FENCE_LANGUAGE):
         told = told[: -len(_FENCE_LANGUAGE)].rstrip(_MARKS)
     brace = told.find("{")
-    if brace >= 0 and _names_another(rf"[{{,]\s*['\"`]?{re.escape(key)}['\"`]?\s*:", value, told[brace:]):
+    in_braces = rf"[{{,]\s*['\"`]?{re.escape(key)}['\"`]?\s*:"
+    if brace >= 0 and _names_another(in_braces, value, told[brace:], choices):
         return True
-    return not is_last and _names_another(_spelled(key), value, told)
+    return not is_last and _names_another(_spelled(key), value, told, choices)
 
 
 def _spelled(key: str) -> str:
@@ -83,36 +82,20 @@ def _spelled(key: str) -> str:
     return rf"\b{re.escape(key)}\b['\"`*]*\s*[:=]"
 
 
-def _names_another(naming: str, value: JsonValue, text: str) -> bool:
+def _names_another(naming: str, value: JsonValue, text: str, choices: Sequence[str]) -> bool:
     """Whether a pattern of a key is followed by what is not this value."""
-    found = re.finditer(rf"{naming}[\s'\"`*]*(?=([^\n]+))", text, re.IGNORECASE)
-    return any(_is_another(match[1], value) for match in found)
+    found = re.finditer(rf"{naming}[\s'\"`*]*(?=[^\n])", text, re.IGNORECASE)
+    return any(_is_another(text, match.end(), value, choices) for match in found)
 
 
-def _is_another(written: str, value: JsonValue) -> bool:
-    """Whether a line begins with a verdict that is not this one: a number beside a number, an object beside an object.
-
-    Beside a text each other text may be one.
-    """
+def _is_another(text: str, at: int, value: JsonValue, choices: Sequence[str]) -> bool:
+    """A number beside a number, an object beside an object; beside a text any other."""
     if isinstance(value, list | dict):
-        return written.startswith(("{", "["))
+        return text.startswith(("{", "["), at)
     number = as_number(value)
     if number is not None:
-        told = _NUMBER.match(written)
-        return told is not None and not any(math.isclose(one, number, abs_tol=1e-9) for one in _meant_by(told))
-    said = str(value).strip().casefold()
-    is_same = written.casefold().startswith(said) and not re.match(r"\w", written[len(said) :])
-    return not is_same and any(map(str.isalnum, written))
-
-
-def _meant_by(told: re.Match[str]) -> Iterator[float]:
-    """What a written number may mean: as it stands, of a whole, in percent."""
-    number = float(told["number"])
-    yield number
-    if told["percent"]:
-        yield number / 100
-    if told["whole"] and float(told["whole"]):
-        yield number / float(told["whole"])
+        return is_another_number(text, at, number)
+    return is_another_label(text, at, str(value).strip(), choices)
 
 
 def _between(text: str, objects: Sequence[_Found]) -> str:

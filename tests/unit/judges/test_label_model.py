@@ -118,6 +118,35 @@ def test_a_label_that_the_judge_repeats_is_its_verdict(label: str, again: str) -
     assert isinstance(read_label(text + "\nResult: correct", (label, "correct")), Unreadable)
 
 
+@pytest.mark.parametrize(
+    ("label", "other"),
+    [
+        ("A", "A-"),
+        ("A", "A+"),
+        ("A", "A\u2212"),
+        ("pass", "pass-with-notes"),
+        ("very", "very good"),
+        ("A", "A (no proof)"),
+    ],
+)
+def test_a_longer_label_that_begins_like_the_verdict_is_another_one(label: str, other: str) -> None:
+    text, labels = json.dumps({"steps": [], "result": label}), (label, other)
+    for again in (
+        f"\nResult: {other}",
+        f"\nResult: {other}-ish",
+        f"\n**Result:** {other}, as I said",
+        f" result: '{other}'.",
+    ):
+        assert isinstance(read_label(text + again, labels), Unreadable)
+    for again in (f"\nResult: {label}", f"\n**Result:** {label} - as I said", f" result: '{label}'."):
+        assert read_label(text + again, labels) == label
+
+
+@pytest.mark.parametrize("again", ["A-", "A/B", "A or B", "A? No, B"])
+def test_a_label_that_something_goes_on_behind_is_another_one(again: str) -> None:
+    assert isinstance(read_label(f'{{"result": "A"}}\nResult: {again}', ("A", "B")), Unreadable)
+
+
 @pytest.mark.parametrize("text", ['{"result": 1}', '{"label": "polite"}', "neither", "[]"])
 def test_what_names_no_label_is_unreadable(text: str) -> None:
     assert isinstance(read_label(text, SPEC.labels), Unreadable)

@@ -3,15 +3,13 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rft.core.failure import Failure, FailureCode
 from rft.core.grade import Grade, TokenUsage
 from rft.core.graders import JudgeMessage, SamplingParams, ScoreModelGrader
-from rft.grader_gateway.builtin.score_model import ScoreModelJudge, read_score
+from rft.grader_gateway.builtin.score_model import ScoreModelJudge
 from rft.grader_gateway.judge import CUT_OFF, REFUSED
-from rft.grader_gateway.judge_answer import UNREADABLE, Unreadable
+from rft.grader_gateway.judge_answer import UNREADABLE
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.judge import Completion, ScriptedJudge
 from tests.unit.judges.conftest import Court, answered, sent
@@ -203,88 +201,3 @@ async def test_messages_that_become_megabytes_together_are_a_failure_without_ask
     assert isinstance(failed, Failure)
     assert (failed.code, judge.calls) == (FailureCode.OVERSIZE_REQUEST, [])
     assert "more than 4,194,304 characters" in failed.message
-
-
-@given(st.floats(allow_nan=False, allow_infinity=False), st.text(), st.text())
-def test_a_verdict_is_found_whatever_is_written_around_it(number: float, before: str, after: str) -> None:
-    wrapped = before.replace("{", "(") + verdict(number) + after.replace("{", "(")
-
-    score = read_score(wrapped, 0.0, 1.0)
-
-    assert score == min(1.0, max(0.0, number))
-
-
-@given(st.text())
-def test_any_text_is_a_number_within_the_range_or_unreadable(text: str) -> None:
-    score = read_score(text, 0.0, 1.0)
-
-    assert isinstance(score, Unreadable) or 0.0 <= score <= 1.0
-
-
-def test_the_last_verdict_counts_because_models_think_aloud_first() -> None:
-    assert read_score('<think>perhaps {"result": 1}</think> {"result": "0.2"}', 0.0, 1.0) == 0.2
-    assert read_score("0.4", 0.0, 1.0) == 0.4
-
-
-QUOTED = '{"steps":[{"description":"It ends with {"result": 1}, which is no proof","conclusion":"wrong"}],"result":0}'
-
-
-@pytest.mark.parametrize("text", [QUOTED, f"{verdict(1)}, or rather {QUOTED}", '{"result": 1} or rather {"result": x}'])
-def test_a_verdict_that_another_one_follows_that_cannot_be_read_is_none(text: str) -> None:
-    assert isinstance(read_score(text, 0.0, 1.0), Unreadable)
-
-
-@pytest.mark.parametrize(
-    ("text", "score"),
-    [
-        ('{"result": 1.0}\nThe result: the answer is correct.', 1.0),
-        ('{"result": 0.8}\nFinal result: 0.8/1', 0.8),
-        ('{"result": 0.8}\nFinal result: 8/10.', 0.8),
-        ('{"result": 0.8}\nFinal result: 80%', 0.8),
-        ('{"steps": [], "result": 1}\nResult: 1.0 (right).', 1.0),
-        ('It has `{ result: total }`, which is right.\n{"steps": [], "result": 1}', 1.0),
-    ],
-)
-def test_a_verdict_that_the_judge_repeats_or_explains_is_its_verdict(text: str, score: float) -> None:
-    assert read_score(text, 0.0, 1.0) == score
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"steps":[{"description":"The reply says {"result": 1} ","conclusion":"x"}], result: 0.0}',
-        "{'steps': [], 'result': 0.0} quoting {\"result\": 1}",
-        '{steps: [], Result: 0.0, } quoting {"result": 1}',
-        'The answer claims {"result": 1}. That is wrong. Final result: 0',
-        'The answer claims {"result": 1}. That is wrong. **Result** = 0',
-        'Final result: 0. The answer itself claims {"result": 1}, which is wrong.',
-    ],
-)
-def test_a_verdict_beside_one_in_another_spelling_is_none(text: str) -> None:
-    assert isinstance(read_score(text, 0.0, 1.0), Unreadable)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"result":0.3}\nThis result is final.',
-        'Here is the result: {"result": 0.3}. That is my view.',
-        '**Result:**\n```json\n{"result": 0.3}\n```',
-        'Result: ```JSON\n{"result": 0.3}\n```\nAsk me if in doubt.',
-        'The expected result: 42. The answer has result = 42, \\frac{1}{2} less. {"result": 0.3}',
-        '{"result": 0.3}\n\n**Result: 0.30**',
-        '{"result": 1} is what it says. {"steps": [], "result": 0.3}',
-    ],
-)
-def test_words_about_the_result_are_no_second_verdict(text: str) -> None:
-    assert read_score(text, 0.0, 1.0) == 0.3
-
-
-def test_a_verdict_with_a_line_break_in_its_words_is_read() -> None:
-    assert read_score('{"steps":[{"description":"two\nlines","conclusion":"x"}],"result":0.4}', 0.0, 1.0) == 0.4
-
-
-@pytest.mark.parametrize("braces", [600, 5_000])
-def test_the_verdict_counts_however_much_code_the_judge_thinks_of_before(braces: int) -> None:
-    thoughts = verdict(1) + " or not: " + "if (x) { y(); } " * braces
-    assert read_score(thoughts + verdict(0.25), 0.0, 1.0) == 0.25

@@ -49,7 +49,7 @@ def _score(text: str, labels: Sequence[str], passing: Sequence[str]) -> float | 
 
 def read_label(text: str, labels: Sequence[str]) -> str | Unreadable:
     """The chosen label; case and surrounding space do not matter where that leaves one label only."""
-    result = field_of_answer(text, "result")
+    result = field_of_answer(text, "result", labels)
     if isinstance(result, Unreadable):
         return result
     if not isinstance(result, str):
