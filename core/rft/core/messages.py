@@ -1,6 +1,8 @@
 """Chat messages, tool calls and tool descriptions, in the shape the chat templates of open models read."""
 
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from itertools import takewhile
 
 from rft.core.base import JsonObject, Record
 from rft.core.failure import Failure
@@ -73,6 +75,19 @@ class Message(Record):
     tool_call_id: str | None = None
     """Only on tool messages: the call this answers."""
     name: str | None = None
+
+
+def in_order_of_calls(messages: Sequence[Message]) -> Iterator[Message]:
+    """The messages, answers in the order of the calls before them: most templates show no ids, and clients answer as
+    tools end."""
+    place = 0
+    while place < len(messages):
+        message = messages[place]
+        behind = [*takewhile(lambda one: one.role is Role.TOOL, messages[place + 1 :])]
+        places = {call.call_id: number for number, call in enumerate(message.tool_calls)}
+        yield message
+        yield from sorted(behind, key=lambda answer: places.get(answer.tool_call_id or "", len(places)))
+        place += 1 + len(behind)
 
 
 class ToolSchema(Record):

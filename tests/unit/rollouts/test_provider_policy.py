@@ -187,6 +187,17 @@ async def test_calls_that_are_no_json_are_sent_back_wrapped() -> None:
     assert json.loads(function["arguments"]) == {"unreadable_arguments": "{no json"}
 
 
+async def test_answers_of_a_row_are_sent_in_the_order_of_their_calls() -> None:
+    """Servers of open models show them to templates without ids."""
+    called = Message(
+        role=Role.ASSISTANT, content="", tool_calls=(chat_call("search", "{}", "a"), chat_call("search", "{}", "b"))
+    )
+    answers = [Message(role=Role.TOOL, content=call_id, tool_call_id=call_id) for call_id in "ba"]
+    async with policy_of(lambda body: "Four.") as (policy, provider):
+        await policy.complete(asked(QUESTION, called, *answers))
+    assert [message.get("tool_call_id") for message in sent(provider)["messages"]] == [None, None, "a", "b"]
+
+
 def body_of(said: JsonObject) -> HttpAnswer:
     return HttpAnswer(200, json.dumps(said).encode())
 

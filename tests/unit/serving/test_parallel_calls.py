@@ -5,8 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from rft.chat.template_format import TemplateChatFormat
+from rft.core.dataset import DatasetRow
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
 from rft.rollouts.sampler import SampleRequest
+from rft.rollouts.setup import Prompts
 from rft.serving.completions import Completions
 from rft.serving.policies import ServedPolicies
 from rft.serving.prompts import Conversation, read_prompt
@@ -82,14 +84,21 @@ def test_so_is_a_conversation_that_nobody_remembers() -> None:
 
 @pytest.mark.parametrize("name", ["qwen3", "qwen2_5"])
 def test_answers_that_come_in_another_order_are_shown_in_that_of_the_calls(name: str) -> None:
-    """Most templates show no ids, and clients answer as their tools end."""
+    """Most templates show no ids, and clients answer as their tools end. A row is shown in training as it is served."""
     calls = tuple(ToolCall(call_id=city, name="search", arguments=f'{{"q": "{city}"}}') for city in ("Paris", "Rome"))
     answers = [Message(role=Role.TOOL, content=f"In {call.call_id}", tool_call_id=call.call_id) for call in calls]
     begun = [ASKED, Message(role=Role.ASSISTANT, content="", tool_calls=calls)]
     rest = [Message(role=Role.USER, content="And now?")]
+    chat_format = opened(name).chat_format
 
-    def ids(answered_as: list[Message]) -> tuple[int, ...]:
+    def served(answered_as: list[Message]) -> tuple[int, ...]:
         conversation = Conversation("p", (SEARCH,), (*begun, *answered_as, *rest))
-        return read_prompt(conversation, opened(name).chat_format, RememberedConversations(0)).token_ids
+        return read_prompt(conversation, chat_format, RememberedConversations(0)).token_ids
 
-    assert ids(answers[::-1]) == ids(answers)
+    def trained(answered_as: list[Message]) -> tuple[int, ...]:
+        row = DatasetRow(index=0, messages=(*begun, *answered_as, *rest), tools=(SEARCH,), item={})
+        return Prompts().of(row, chat_format)
+
+    assert served(answers[::-1]) == served(answers)
+    assert trained(answers[::-1]) == served(answers[::-1])
+    assert trained(answers) == served(answers)

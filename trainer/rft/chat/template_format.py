@@ -10,7 +10,15 @@ from rft.chat.template_messages import result_message, template_message, templat
 from rft.chat.token_places import TokenPlaces
 from rft.chat.tokenizer import Tokenizer
 from rft.core.base import JsonObject
-from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema, unreadable_call_output
+from rft.core.messages import (
+    Message,
+    Role,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+    in_order_of_calls,
+    unreadable_call_output,
+)
 
 _PROBE = "is there a place for this"
 _TAIL_TOKENS = 32
@@ -52,14 +60,15 @@ class TemplateChatFormat:
         return unreadable_call_output(self.syntax.call_shape)
 
     def prompt_ids(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[int]:
-        """The whole prompt, ready for the policy to answer."""
+        """The whole prompt, ready for the policy to answer. Parallel calls are answered in their own order."""
         for place, message in enumerate(messages):
             if len(message.tool_calls) > 1 and not self.takes_parallel_calls:
                 calls = len(message.tool_calls)
                 raise ChatTemplateError(
                     f"the chat template writes one call a message, and messages[{place}] has {calls}"
                 )
-        shown, listed = [template_message(message, self.syntax) for message in messages], [*map(template_tool, tools)]
+        shown = [template_message(message, self.syntax) for message in in_order_of_calls(messages)]
+        listed = [*map(template_tool, tools)]
         prompt = self.tokenizer.apply_template(shown, listed, add_generation_prompt=True)
         for place, message in enumerate(shown):
             if place and message["role"] == Role.SYSTEM:  # Of all others, no template drops one.

@@ -11,7 +11,7 @@ from rft.chat.thinking import THINK_CLOSE, THINK_OPEN, split_thinking
 from rft.core.base import JsonObject
 from rft.core.chat_completion import as_count, as_object, first_choice, parse_completion, parse_object, text_of
 from rft.core.foreign_json import encodable
-from rft.core.messages import Message, Role, ToolCall, ToolSchema
+from rft.core.messages import Message, Role, ToolCall, ToolSchema, in_order_of_calls
 from rft.core.response_format import ResponseFormat
 from rft.rollouts.chat_policy import ChatFinish, ChatRequest, ChatTurn, ChatUsage
 
@@ -53,7 +53,8 @@ def to_wire(request: ChatRequest, *, model: str, omitted: Collection[str], max_t
         "max_tokens": sampling.max_tokens,
         "reasoning_effort": sampling.reasoning_effort,
     }
-    body: JsonObject = {"model": model, "messages": [_message(message) for message in request.messages]}
+    messages: list[JsonValue] = [_message(message) for message in in_order_of_calls(request.messages)]
+    body: JsonObject = {"model": model, "messages": messages}
     for name, value in wanted.items():
         if value is not None and name not in omitted:
             body[max_tokens_field if name == "max_tokens" else name] = value

@@ -138,21 +138,8 @@ def _rendered(
     messages: Sequence[Message], tools: Sequence[ToolSchema], chat_format: TemplateChatFormat
 ) -> tuple[int, ...]:
     """Anew, from the text. A policy may call in parallel what its template can only write one after the other."""
-    ordered = [*_in_order_of_calls(messages)]
-    shown = ordered if chat_format.takes_parallel_calls else [*_one_call_each(ordered)]
+    shown = messages if chat_format.takes_parallel_calls else [*_one_call_each(messages)]
     return tuple(chat_format.prompt_ids(shown, tools))
-
-
-def _in_order_of_calls(messages: Sequence[Message]) -> Iterator[Message]:
-    """Answers in the order of the calls before them: most templates show no ids, and clients answer as tools end."""
-    place = 0
-    while place < len(messages):
-        message = messages[place]
-        behind = [*takewhile(_is_answer, messages[place + 1 :])]
-        places = {call.call_id: number for number, call in enumerate(message.tool_calls)}
-        yield message
-        yield from sorted(behind, key=lambda answer: places.get(answer.tool_call_id or "", len(places)))
-        place += 1 + len(behind)
 
 
 def _one_call_each(messages: Sequence[Message]) -> Iterator[Message]:

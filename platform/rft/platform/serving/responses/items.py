@@ -1,6 +1,6 @@
 """From input items to messages: items of one turn are put together, and every call is answered once, in its place."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -178,7 +178,7 @@ class _ItemReader:
         if turn.sampled is not None:
             index = len(self._read.messages)
             self._read.sampled_turns[index], self._read.reasoning_ids[index] = turn.sampled, turn.reasoning_id
-        self._read.messages += [_said(turn), *_in_order(turn.calls, turn.answers)]
+        self._read.messages += [_said(turn), *turn.answers.values()]
 
 
 def _said(turn: _Turn) -> Message:
@@ -188,11 +188,6 @@ def _said(turn: _Turn) -> Message:
         reasoning_content=turn.thoughts,
         tool_calls=tuple(turn.calls.values()),
     )
-
-
-def _in_order(calls: Mapping[str, ToolCall], answers: Mapping[str, Message]) -> list[Message]:
-    """As the calls were made: whoever answers faster changes nothing."""
-    return [answers[call_id] for call_id in calls]
 
 
 def _key(item: JsonObject) -> str:
