@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rft.chat.formats import FORMATS
@@ -103,15 +103,39 @@ def test_plain_text_is_told_as_it_comes() -> None:
     assert told("hm</think> One two", [1], is_thinking=True).told == "One two"
 
 
-@given(turns, sizes, st.sampled_from(["END", "END\n", "END \n"]))
-def test_a_stop_sequence_and_what_follows_is_never_told(turn: str, sizes: list[int], stop: str) -> None:
-    text = told(turn, sizes, stop=(stop,))
+stop_pieces = st.sampled_from(
+    ["END", "EN", "D", ".", "#", "##", "ab", "a", "b", "-", "--", " ", "\n", "<", "Hi", "<think>", "</think>",
+     '<tool_call>{"name": "f", "arguments": {}}</tool_call>', "<tool_call>{"]
+)  # fmt: skip
+STOPS = [
+    ("END",), ("END\n",), ("END \n",), ("##",), ("aba",), ("---",), ("END", "D."), ("aba", "ba\n"), ("a", "aba"),
+    ("abab", "ba"), ("<", "call>"),
+]  # fmt: skip
+
+
+@given(st.lists(stop_pieces, max_size=8).map("".join), sizes, st.sampled_from(STOPS))
+@example("One\n-----\nTwo", [1], ("---",))
+@example("Say END. Now", [3], ("END", "D."))
+@example("baba", [9], ("baba", "ab"))
+@example('Hi <tool_call>{"name": "f", "arguments": {}}</tool_call>', [4], ("call", "<"))
+def test_a_stop_sequence_and_what_follows_is_never_told(turn: str, sizes: list[int], stop: tuple[str, ...]) -> None:
+    text = told(turn, sizes, stop=stop)
     text.end(SYNTAX.read(turn, ()).content, turn)
-    assert stop not in text.told
-    assert not text.is_stopped or stop in turn
+    assert not any(one in text.told for one in stop)
+    assert not text.is_stopped or any(one in turn for one in stop)
     if not any(mark in turn for mark in ("<think>", "</think>", "<tool_call>")):
-        before, found, _ = turn.lstrip().partition(stop)
-        assert (text.told, text.is_stopped) == (before if found else turn.strip(), bool(found))
+        # That which ends first: whoever reads token by token sees no other.
+        whole = turn.lstrip()
+        ends = [(begin + len(one), begin) for one in stop if (begin := whole.find(one)) >= 0]
+        assert (text.told, text.is_stopped) == (whole[: min(ends)[1]] if ends else whole.rstrip(), bool(ends))
+
+
+@given(st.text("abEND#- ", max_size=9), st.sampled_from(STOPS))
+def test_a_turn_is_stopped_as_soon_as_a_stop_sequence_is_there(before: str, stop: tuple[str, ...]) -> None:
+    text = TurnText(SYNTAX, stop, is_thinking=False)
+    text.add(f"x{before}")
+    text.add(stop[0])
+    assert text.is_stopped or stop[0].startswith("<")
 
 
 def test_a_stop_sequence_may_end_in_the_white_space_behind_the_text() -> None:

@@ -136,10 +136,12 @@ class TurnText:
         found = [position for marker in self._markers if (position := visible.find(marker, new)) >= 0]
         if found:
             self._is_marked = True
-            visible = visible[: min(found)]
-        else:
-            visible = visible[: len(visible) - _open_end(visible, (*self._markers, *self._stop))]
-        return visible
+            return visible[: min(found)]
+        # What may be a marker is no text yet, also where a stop sequence would end in it.
+        text = visible[: len(visible) - _open_end(visible, self._markers)]
+        if _first_stop(text, self._stop, new) is not None:
+            return text
+        return visible[: len(visible) - _open_end(visible, (*self._markers, *self._stop))]
 
     def _new(self) -> int:
         """Before it no literal begins that is not in what was told as a whole, and that has none."""
@@ -148,9 +150,9 @@ class TurnText:
     def _tell(self, content: str, space: str) -> str:
         """`space`: what stands behind the content; a stop sequence may end in it."""
         text = content + space
-        found = [position for stop in self._stop if (position := text.find(stop, self._new())) >= 0]
-        if found:
-            content, self.is_stopped = text[: min(found)], True
+        stop = _first_stop(text, self._stop, self._new())
+        if stop is not None:
+            content, self.is_stopped = text[:stop], True
         more = content[len(self._told) :]
         self._told += more
         return more
@@ -165,6 +167,12 @@ def _space_behind(content: str, turn: str) -> str:
     """White space between the content and the end of its turn; none where something else stands there, as a call."""
     written = turn.rstrip()
     return turn[len(written) :] if written.endswith(content) else ""
+
+
+def _first_stop(text: str, stops: Sequence[str], start: int) -> int | None:
+    """Where the stop sequence begins that ends first, however the text was cut into tokens; None without any."""
+    found = [(begin + len(stop), begin) for stop in stops if (begin := text.find(stop, start)) >= 0]
+    return min(found)[1] if found else None
 
 
 def _open_end(text: str, literals: Sequence[str]) -> int:
