@@ -221,6 +221,7 @@ NO_TURNS: dict[str, HttpAnswer] = {
     "an unknown finish reason": changed(choices=[choice(message(), "error")]),
     "calls that are not there": changed(choices=[choice(message(None), "tool_calls")]),
     "not a single token": changed(choices=[choice(message(""))], usage=NO_TOKENS),
+    "not a single token, and cut": changed(choices=[choice(message(""), "length")], usage=NO_TOKENS),
     "nothing, and no word of tokens": changed(choices=[choice(message(""))], usage=None),
 }
 
@@ -243,6 +244,16 @@ async def test_what_is_no_turn_once_is_answered_at_the_next_attempt() -> None:
 
 TOKENS = {"prompt_tokens": 3000, "completion_tokens": 800}
 TOOK = ChatUsage(prompt_tokens=3000, completion_tokens=800)
+
+
+@pytest.mark.parametrize("reason", ["length", "max_tokens"])
+async def test_an_empty_turn_that_ran_out_of_tokens_is_the_models(reason: str) -> None:
+    """Its server drops the thoughts that took them all, and does not tell how many they were."""
+    said = await said_to(lambda body: changed(choices=[choice(message(""), reason)], usage=None))
+    assert isinstance(said, ChatTurn)
+    assert (said.content, said.finish_reason, said.attempts) == ("", ChatFinish.LENGTH, 1)
+
+
 CUT, UNKNOWN = [choice(message("Fo"), "content_filter")], [choice(message(), "error")]
 
 

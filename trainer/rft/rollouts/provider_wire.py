@@ -123,7 +123,7 @@ def read_turn(body: bytes, *, turn: int) -> ChatTurn | NoTurn:
     if reason in _CALLING and not calls:
         return NoTurn("says that the model calls tools, and tells no call", usage)
     said = _Said.of(raw_message)
-    if not (said.content or said.reasoning or calls) and (usage is None or usage.completion_tokens == 0):
+    if not (said.content or said.reasoning or calls) and not _has_tokens(finish, usage):
         return NoTurn("answered a turn without a single token", usage)
     model = completion.get("model")
     return ChatTurn(
@@ -134,6 +134,11 @@ def read_turn(body: bytes, *, turn: int) -> ChatTurn | NoTurn:
         usage=usage,
         model=encodable(model) if isinstance(model, str) else "",
     )
+
+
+def _has_tokens(finish: ChatFinish, usage: ChatUsage | None) -> bool:
+    """Whether tokens were sampled though none is shown: a turn that ran out of them says so without their number."""
+    return finish is ChatFinish.LENGTH if usage is None else usage.completion_tokens > 0
 
 
 def _no_completion(body: bytes) -> NoTurn:
