@@ -86,10 +86,17 @@ def test_overfitting_is_a_fall_against_a_rise(valid: list[float], train: list[fl
 
 @pytest.mark.parametrize(
     ("trained", "expected"),
-    [([0.5, None, 0.6], None), ([0.5, 0.6, None], None), ([None, 0.5, 0.6], "overfitting"), ([0.7, 0.5, 0.6], None)],
+    [
+        ([0.5, None, 0.6], None),
+        ([0.5, 0.6, None], None),
+        ([None, 0.5, 0.6], "overfitting"),
+        ([0.7, 0.5, 0.6], None),
+        ([None, 0.8, None, 0.5, 0.6], None),
+        ([None, 0.8, 0.4, 0.5, 0.6], "overfitting"),
+    ],
 )
 def test_training_that_nothing_tells_of_has_not_risen(trained: list[float | None], expected: str | None) -> None:
-    """But on the way to the first of the evaluations shown: step 0 has none, and the rise is on the ways after it."""
-    valid = [0.9, 0.8, 0.7]
+    """But on the way to step 0, where there is none: the rise is on the ways after it."""
+    valid = [0.9, 0.95, 0.9, 0.8, 0.7] if len(trained) > 3 else [0.9, 0.8, 0.7]
     evaluated = [EvaluatedStep(step=5 * i, valid=valid[i], train=train) for i, train in enumerate(trained)]
     assert reason(EarlyStop(overfitting_evaluations=2), evaluated) == expected

@@ -61,8 +61,9 @@ def _overfitting(rule: EarlyStop, evaluated: Sequence[EvaluatedStep]) -> _Findin
     if not count or len(shown) <= count:
         return "overfitting", [], ""
     falls = all(is_higher(earlier.valid, than=later.valid) for earlier, later in pairwise(shown))
-    # What was trained before the first of them is not known of step 0, and there alone need not be.
-    trained = [one.train for one in (shown if shown[0].train is not None else shown[1:])]
+    # Before step 0 nothing was trained. Of any other step an unknown figure leaves open whether training rose.
+    has_none = shown[0].step == 0 and shown[0].train is None
+    trained = [one.train for one in (shown[1:] if has_none else shown)]
     rises = all(
         earlier is not None and later is not None and is_higher(later, than=earlier)
         for earlier, later in pairwise(trained)
