@@ -9,13 +9,14 @@ from math import comb, fsum, pi, sqrt, tan
 from statistics import NormalDist
 
 from rft.core.base import Record
+from rft.core.group import are_equal
 
 RewardsByRow = Sequence[Sequence[float]]
 """The graded rewards of each row; rows may have any number of them, also none."""
 
 CONFIDENCE = 0.95
-EQUAL = 1e-9
-"""Differences of rewards below it are rounding."""
+_BESIDE_THE_SCALE = 1e-9
+"""How far rounding carries a reward beyond 0 or 1; `are_equal` knows it on any scale."""
 
 
 class RewardEstimate(Record):
@@ -90,13 +91,13 @@ def estimate_difference(
     none where these are all equal. Raises ValueError when the two do not have equally many rows.
     """
     pairs = [(first, second) for first, second in zip(first_by_row, second_by_row, strict=True) if first and second]
-    differences = [_mean(second) - _mean(first) for first, second in pairs]
+    differences = [_difference(_mean(first), _mean(second)) for first, second in pairs]
     interval = (_bonett_price_interval if all(map(is_on_the_scale, pairs)) else _student_interval)(
         differences, confidence
     )
     if interval is None:
         return None
-    better, worse = (sum(sign * one > EQUAL for one in differences) for sign in (1, -1))
+    better, worse = (sum(sign * one > 0 for one in differences) for sign in (1, -1))
     return RewardDifference(
         difference=_mean(differences),
         low=interval[0],
@@ -110,7 +111,9 @@ def estimate_difference(
 
 def is_on_the_scale(rewards_by_row: RewardsByRow) -> bool:
     """Whether all rewards lie between 0 and 1; a sum of weighted parts may miss either end by rounding."""
-    return all(-EQUAL <= reward <= 1.0 + EQUAL for rewards in rewards_by_row for reward in rewards)
+    return all(
+        -_BESIDE_THE_SCALE <= reward <= 1.0 + _BESIDE_THE_SCALE for rewards in rewards_by_row for reward in rewards
+    )
 
 
 def pass_at_k(passed: int, samples: int, k: int) -> float:
@@ -152,6 +155,11 @@ def _mean(values: Sequence[float]) -> float:
     return fsum(values) / len(values)
 
 
+def _difference(first: float, second: float) -> float:
+    """0 where rounding is all that they differ by."""
+    return 0.0 if are_equal((first, second)) else second - first
+
+
 def _effective_observations(row_means: Sequence[float], *, at_most: int) -> float:
     """How many independent 0/1 rewards would tell as much.
 
@@ -177,12 +185,10 @@ def _bonett_price_interval(differences: Sequence[float], confidence: float) -> t
 
 def _student_interval(values: Sequence[float], confidence: float) -> tuple[float, float] | None:
     """Of the mean; None where nothing tells how far values spread."""
-    if len(values) < 2:
+    if len(values) < 2 or are_equal(values):
         return None
     mean, rows = _mean(values), len(values)
     variance = fsum((value - mean) ** 2 for value in values) / (rows - 1)
-    if variance < EQUAL**2:
-        return None
     reach = _student_quantile(confidence, degrees_of_freedom=rows - 1) * sqrt(variance / rows)
     return mean - reach, mean + reach
 

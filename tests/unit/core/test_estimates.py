@@ -220,6 +220,26 @@ def test_equal_policies_are_seldom_called_different(
     assert worsenings / tries <= 0.04
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e8, 1e9, -1e9, 1e12])
+def test_rounding_makes_no_row_better_or_worse_on_any_scale(scale: float) -> None:
+    rounded = scale * (0.6 + 0.3 + 0.1)
+    assert rounded != scale
+    first, second = [[scale], [rounded], [0.0], [scale]], [[rounded], [scale], [scale], [0.0]]
+    found = estimate_difference(first, second)
+    assert found is not None
+    assert sorted((found.better, found.worse, found.same)) == [1, 1, 2]
+    assert found.same == 2
+    rounding = estimate_difference([[scale]] * 3 + [[2 * scale]], [[rounded]] * 3 + [[2 * scale]])
+    assert rounding is None or not (rounding.is_improvement or rounding.high < 0)
+
+
+@pytest.mark.parametrize("scale", [-1e8, 1e9, 1e12])
+def test_rounding_is_no_spread_of_rewards(scale: float) -> None:
+    rounded = scale * (0.6 + 0.3 + 0.1)
+    assert estimate_reward([[scale], [rounded], [scale]]) is None
+    assert estimate_reward([[scale], [0.999 * scale], [scale]]) is not None
+
+
 def test_only_rows_of_both_are_compared() -> None:
     found = estimate_difference([[], [1.0], [0.0]], [[1.0], [], [1.0]])
     assert found is not None

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from rft.core.base import Record
-from rft.core.estimates import EQUAL, RewardDifference, estimate_difference
+from rft.core.estimates import RewardDifference, estimate_difference
+from rft.core.group import is_higher
 from rft.platform.evals.figures import Measured, Value, mean_of, passing, score_at, values_of
 
 Change: TypeAlias = Literal["better", "worse", "same"]
@@ -119,7 +120,7 @@ def _compared(mine: Sequence[Measured], other: Sequence[Measured], value: Value,
         other_passed=_mean(other, passing),
         scores=tuple(_mean(mine, score_at(place)) for place in range(criteria)),
         other_scores=tuple(_mean(other, score_at(place)) for place in range(criteria)),
-        change="better" if ours - theirs > EQUAL else "worse" if theirs - ours > EQUAL else "same",
+        change="better" if is_higher(ours, than=theirs) else "worse" if is_higher(theirs, than=ours) else "same",
     )
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rft.core.base import JsonObject
-from rft.core.estimates import EQUAL
 from rft.core.failure import Failure
 from rft.core.grade import CODE_ERRORS, Grade, TokenUsage, total_usage
+from rft.core.group import is_higher
 from rft.platform.evals.output_item_repository import ItemStatus, ModelUsage
 
 
@@ -60,7 +60,7 @@ def verdicts(criteria: Sequence[Criterion], outcomes: Sequence[Grade | Failure |
     for criterion, outcome in zip(criteria, outcomes, strict=True):
         error = _error(outcome)
         score = outcome.reward if isinstance(outcome, Grade) and error is None else None
-        passed = None if score is None else score >= criterion.passing_score - EQUAL
+        passed = None if score is None else not is_higher(criterion.passing_score, than=score)
         scores.append(score)
         passes.append(passed)
         code = code or (None if error is None else str(error["code"]))

@@ -135,6 +135,15 @@ def test_rows_are_compared_by_a_criterions_score_too() -> None:
     assert (row.scores, row.other_scores) == ((0.7,), (0.9,))
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e9])
+def test_a_row_whose_score_differs_by_rounding_is_the_same(scale: float) -> None:
+    full, rounded = measured(0, True, score=scale), measured(0, True, score=scale * (0.6 + 0.3 + 0.1))
+    less = measured(0, True, score=scale * 0.999)
+    pairs = [(full, rounded), (rounded, full), (full, less), (less, full)]
+    changes = [compared_rows([here], [there], criteria=1, by=0)[0].change for here, there in pairs]
+    assert changes == ["same", "same", "better", "worse"]
+
+
 def test_scores_that_all_changed_alike_are_compared_without_an_interval() -> None:
     """Of another scale than 0 to 1, where nothing tells how the differences spread."""
     here = [measured(0, True, score=3.0), measured(1, True, score=5.0), measured(2, None, scores=[None])]

@@ -123,6 +123,7 @@ def test_what_graders_were_sent_and_answered_stands_beside_their_scores() -> Non
     assert [result.get("sub_replies") for result in told.results] == [None, {"style": "well written"}, None]
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e9])
 @pytest.mark.parametrize(("score", "passes"), [(0.7 + 0.2 + 0.1, True), (1.0, True), (0.999, False)])
-def test_a_fully_right_answer_does_not_fail_by_rounding(score: float, passes: bool) -> None:
-    assert verdicts([criterion(1.0)], [grade(score)]).passes == (passes,)
+def test_a_fully_right_answer_does_not_fail_by_rounding(scale: float, score: float, passes: bool) -> None:
+    assert verdicts([criterion(scale)], [grade(scale * score)]).passes == (passes,)
