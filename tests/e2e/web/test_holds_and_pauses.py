@@ -83,6 +83,23 @@ async def test_buttons_pause_resume_and_cancel(platform: Platform, page: Page) -
     await expect(page.locator(".actions button")).to_have_text(["Delete"])
 
 
+async def test_a_question_about_cancelling_is_no_question_about_deleting_once_the_job_has_ended(
+    platform: Platform, page: Page
+) -> None:
+    job = await running_job(platform, suffix="ends-meanwhile")
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    question = page.get_by_role("alertdialog")
+    await button(page, "Cancel").click()
+    await expect(question).to_contain_text("Cancel the job for good?")
+    await job.write([RunEnded(outcome="succeeded", best_step=2)])
+    await expect(page.locator(".badge").first).to_have_text("succeeded")
+    await expect(question).to_have_count(0)
+    # Nor is it asked later by itself: deleting is what somebody clicks on.
+    await button(page, "Delete").click()
+    await expect(question).to_contain_text("Delete this job?")
+
+
 async def test_a_job_that_the_platform_paused_looks_unlike_one_that_its_customer_paused(
     platform: Platform, page: Page
 ) -> None:

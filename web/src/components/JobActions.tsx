@@ -30,7 +30,10 @@ export function CancelQuestion({ job, ...does }: { job: string; onConfirm(): voi
 
 /** What can be asked of a job. Cancelling and deleting are for good, so they are asked twice. */
 export function JobActions({ jobId, actions, isBusy, onAct, onDelete }: Props) {
-  const [isAsking, setAsking] = useState(false);
+  const [question, setQuestion] = useState<"cancel" | "delete" | null>(null);
+  // The job may end while the question is read: nothing is left to cancel, and nothing else takes the question's place.
+  if (question === "cancel" && !actions.includes("cancel")) setQuestion(null);
+  const close = () => setQuestion(null);
   return (
     <div className="actions" role="group" aria-label="Actions">
       {actions.map((action) => (
@@ -39,7 +42,7 @@ export function JobActions({ jobId, actions, isBusy, onAct, onDelete }: Props) {
           type="button"
           className={action === "resume" ? "primary" : ""}
           disabled={isBusy}
-          onClick={() => (action === "cancel" ? setAsking(true) : onAct(action))}
+          onClick={() => (action === "cancel" ? setQuestion("cancel") : onAct(action))}
         >
           {LABELS[action]}
         </button>
@@ -48,23 +51,21 @@ export function JobActions({ jobId, actions, isBusy, onAct, onDelete }: Props) {
         Clone
       </Link>
       {onDelete && (
-        <button type="button" disabled={isBusy} onClick={() => setAsking(true)}>
+        <button type="button" disabled={isBusy} onClick={() => setQuestion("delete")}>
           Delete
         </button>
       )}
-      {isAsking && onDelete && (
+      {question === "delete" && onDelete && (
         <Confirmation
           title="Delete this job?"
           consequence="Its events, steps, rollouts, results, checkpoints and models go with it. The files of its order stay."
           label="Yes, delete"
           otherwise="Keep it"
           onConfirm={onDelete}
-          onClose={() => setAsking(false)}
+          onClose={close}
         />
       )}
-      {isAsking && actions.includes("cancel") && (
-        <CancelQuestion job="the job" onConfirm={() => onAct("cancel")} onClose={() => setAsking(false)} />
-      )}
+      {question === "cancel" && <CancelQuestion job="the job" onConfirm={() => onAct("cancel")} onClose={close} />}
     </div>
   );
 }
