@@ -12,6 +12,7 @@ from rft.core.attempt import Attempt
 from rft.core.events import AttemptsMade, RolloutBegan, RolloutDone, RolloutsBegan, StepDone, TrainEvent
 from rft.core.failure import Failure, FailureCode
 from rft.core.grade import Grade
+from rft.core.messages import Message, Role
 from tests.e2e.web.run_records import JUDGE, events, step_events
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import PageProblems, shown, sign_in
@@ -99,6 +100,28 @@ async def test_a_trace_shows_every_attempt_and_every_score(platform: Platform, p
 
 def _failed_by(done: RolloutDone, status: int) -> bool:
     return isinstance(done.outcome, Failure) and done.outcome.status == status
+
+
+async def test_a_call_of_the_dataset_row_shows_no_attempts_of_one_with_its_id(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="ids-again")
+    await job.start()
+    history = events(job.shape, until_step=1, is_ended=False)
+    place, done = next((i, event) for i, event in enumerate(history) if isinstance(event, RolloutDone))
+    assert isinstance(done, RolloutDone)
+    begin, made = done.messages[:2], done.messages[2:]
+    asked = made[0].tool_calls[0]
+    row = (
+        Message(role=Role.ASSISTANT, content="", tool_calls=(asked.model_copy(update={"arguments": "{}"}),)),
+        Message(role=Role.TOOL, content="an example", tool_call_id=asked.call_id, name=asked.name),
+        Message(role=Role.USER, content="Now you."),
+    )
+    history[place] = done.model_copy(update={"messages": (*begin, *row, *made)})
+    await job.write(history)
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/rollouts/{done.trace_id}")
+    example, first = page.locator(".call").nth(0), page.locator(".call").nth(1)
+    await expect(first.locator(".attempts li")).not_to_have_count(0)
+    await expect(example).to_contain_text("an example")
+    await expect(example.locator(".attempts li")).to_have_count(0)
 
 
 async def test_a_rollout_under_way_shows_its_calls(platform: Platform, page: Page, page_problems: PageProblems) -> None:

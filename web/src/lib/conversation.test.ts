@@ -52,6 +52,15 @@ describe("turns", () => {
     expect(turns).toHaveLength(3);
   });
 
+  test("calls of the row are none of the policy's", () => {
+    const turns = toTurns({
+      messages: [message("assistant", "", { tool_calls: [call("grade", "search")] }), ...messages],
+      turns: 2,
+    });
+    expect(turns[0]?.blocks[0]).toMatchObject({ kind: "call", id: "grade" });
+    expect([...callIds(turns)]).toEqual(["1", "2"]);
+  });
+
   test("nothing sampled: all is prompt", () => {
     expect(toTurns({ messages: messages.slice(0, 2), turns: 0 })).toHaveLength(1);
   });

@@ -73,9 +73,15 @@ function answersOf(messages: readonly Message[]): { outputs: Map<ToolCall, strin
   return { outputs, answers };
 }
 
+/** Whether the policy made it. Calls of the prompt are the row's own text, which nobody sent to a tool. */
+export function isSampled(turn: Pick<Turn, "number">): boolean {
+  return turn.number > 0;
+}
+
 /** The ids of all calls the policy made. */
 export function callIds(turns: readonly Turn[]): Set<string> {
-  return new Set(turns.flatMap((turn) => turn.blocks.flatMap((block) => (block.kind === "call" ? [block.id] : []))));
+  const sampled = turns.filter(isSampled);
+  return new Set(sampled.flatMap((turn) => turn.blocks.flatMap((block) => (block.kind === "call" ? [block.id] : []))));
 }
 
 /** Splits `<think>...</think>` off: `[thought, answer]`. An unfinished thought runs to the end. */

@@ -1,7 +1,7 @@
 import { useMemo, useState } from "react";
 import { AttemptList } from "../../components/AttemptList";
 import type { Attempt } from "../../api/types";
-import { type CallBlock, isToolError, type TextBlock, type Turn } from "../../lib/conversation";
+import { type CallBlock, isSampled, isToolError, type TextBlock, type Turn } from "../../lib/conversation";
 import { count, plural } from "../../lib/format";
 import { flatArguments, prettyJson } from "../../lib/json_text";
 import { blockCount, firstBlocks, searched } from "../../lib/trace_search";
@@ -12,7 +12,7 @@ interface Props {
   turns: readonly Turn[];
   /** Custom property of each tool's colour. */
   colors: ReadonlyMap<string, string>;
-  /** Of each call, by call id. */
+  /** Of each call of the policy, by call id. */
   attempts: ReadonlyMap<string, Attempt[]>;
   /** A command that makes a call again; null where its URL is not known. */
   curlOf(call: CallBlock): string | null;
@@ -54,7 +54,9 @@ export function TraceTurns({ turns, colors, attempts, curlOf }: Props) {
             <div className="blocks">
               {turn.blocks.map((block, i) => {
                 if (block.kind === "call") {
-                  const [color, tries] = [colors.get(block.name), attempts.get(block.id) ?? []];
+                  // The row's calls may have ids of the policy's.
+                  const tries = (isSampled(turn) && attempts.get(block.id)) || [];
+                  const color = colors.get(block.name);
                   return <Call key={block.number} {...{ call: block, color, attempts: tries, find, curlOf }} />;
                 }
                 if (block.kind === "thought") return <Thought key={`thought-${i}`} text={block.text} find={find} />;
