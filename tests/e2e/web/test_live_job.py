@@ -188,6 +188,18 @@ async def test_hidden_pages_of_a_live_job_leave_connections_to_others_and_still_
         await expect(one.locator(".condition-bars .banner")).to_have_count(0)
 
 
+async def test_a_page_is_live_only_while_a_stream_feeds_it(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="unfed")
+    await job.start()
+    await job.write(events(job.shape, until_step=1, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    await page.evaluate(LOOK_ELSEWHERE)
+    await expect(page.locator(".liveness")).to_have_text("connecting")
+    await page.evaluate(LOOK_AGAIN)
+    await expect(page.locator(".liveness")).to_have_text("live")
+
+
 async def test_checkpoints_are_set_against_the_baseline(platform: Platform, page: Page) -> None:
     job = await platform.new_job(suffix="kept")
     await job.start()

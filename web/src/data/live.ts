@@ -47,7 +47,10 @@ export function useLive(jobId: string, isWanted: boolean, position: string | und
       onRefused: refuse,
     };
     void follow({ jobId, position, signal: stop.signal }, handlers);
-    return () => stop.abort();
+    return () => {
+      stop.abort();
+      setLiveness("connecting");
+    };
   }, [cache, isWanted, isVisible, jobId, position, refuse]);
 
   return isWanted ? liveness : "off";
