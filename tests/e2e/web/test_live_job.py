@@ -179,8 +179,11 @@ async def test_hidden_pages_of_a_live_job_leave_connections_to_others_and_still_
     await job.write(step_events(job.shape, 3))
     for one in (pages[-1], page):  # A browser's notices come of hidden pages, too.
         await expect(one.locator(".chart-canvas").first).to_have_attribute("data-points", "4")
-    await job.write(step_events(job.shape, 4))
+    # The curves know the step already; its rollouts are new all the same.
     await page.evaluate(LOOK_AGAIN)
+    rollouts = page.get_by_role("region", name="Rollouts")
+    await expect(rollouts.get_by_role("button", name=re.compile("new rollouts"))).to_be_visible()
+    await job.write(step_events(job.shape, 4))
     await expect(page.locator(".chart-canvas").first).to_have_attribute("data-points", "5")
     await expect(page.locator(".liveness")).to_have_text("live")
     await expect(page.locator(".progress-row")).to_contain_text("Step 4 of 8")

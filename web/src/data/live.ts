@@ -32,7 +32,11 @@ export function useLive(jobId: string, isWanted: boolean, position: string | und
       for (const queryKey of [keys.job(jobId), keys.curves(jobId)])
         void cache.invalidateQueries({ queryKey, exact: true });
     }, HIDDEN_MS);
-    return () => clearInterval(timer);
+    return () => {
+      clearInterval(timer);
+      // Steps that were asked for meanwhile are none that the stream tells as new.
+      void cache.invalidateQueries({ queryKey: keys.allRolloutHeads(jobId) });
+    };
   }, [cache, isWanted, isVisible, jobId]);
 
   useEffect(() => {
