@@ -3,11 +3,12 @@
 import asyncio
 import re
 import time
+from collections.abc import Iterable
 
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from rft.core.estimates import RewardEstimate
-from rft.core.events import PolicyMeasured, RunEnded, RunStarted, StepDone, TrainEvent
+from rft.core.events import Notice, PolicyMeasured, RunEnded, RunStarted, StepDone, TrainEvent
 from rft.core.progress import Activity, RoundProgress, RunProgress
 from rft.core.rollout import Split
 from tests.e2e.web.run_records import events, step_events
@@ -201,6 +202,52 @@ async def test_a_page_is_live_only_while_a_stream_feeds_it(platform: Platform, p
     await expect(page.locator(".liveness")).to_have_text("connecting")
     await page.evaluate(LOOK_AGAIN)
     await expect(page.locator(".liveness")).to_have_text("live")
+
+
+async def test_events_have_no_gap_after_a_page_was_hidden_for_long(
+    platform: Platform, page: Page, page_problems: PageProblems
+) -> None:
+    job = await platform.new_job(suffix="talks")
+    await job.start()
+    await job.write(notices(range(10)))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    await job.write(notices(range(10, 20)))
+    log = page.get_by_role("list", name="Events, newest first")
+    items = log.get_by_role("listitem")
+    await expect(items.first).to_contain_text("notice 19 of")
+
+    # More than a page of events, and a step that tells when the hidden page has asked for curves.
+    await page.evaluate(LOOK_ELSEWHERE)
+    await job.write([*notices(range(20, 200)), *step_events(job.shape, 0)])
+    await expect(page.locator(".chart-canvas").first).to_have_attribute("data-points", "1")
+    # The list of events answers before the stream tells anything.
+    page_problems.tolerated.append("ERR_FAILED")
+    await page.route("**/stream", lambda route: route.abort())
+    async with page.expect_response("**/events?*type=message*"):
+        await page.evaluate(LOOK_AGAIN)
+    await expect(items.first).to_contain_text("notice 199 of")
+    await page.unroute("**/stream")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    await job.write(notices(range(200, 205)))
+    await expect(items.first).to_contain_text("notice 204 of")
+    numbers = await told_numbers(log)
+    assert numbers == list(range(204, 204 - len(numbers), -1)), "none is left out, none comes twice"
+    older = page.get_by_role("button", name="Older events")
+    while await older.count():
+        before = await items.count()
+        await older.click()
+        await expect(items).not_to_have_count(before)
+    assert await told_numbers(log) == list(range(204, -1, -1))
+
+
+def notices(numbers: Iterable[int]) -> list[TrainEvent]:
+    return [Notice(level="info", message=f"notice {number} of a talkative run") for number in numbers]
+
+
+async def told_numbers(log: Locator) -> list[int]:
+    """The numbers of the notices, as they stand on the page."""
+    return [int(number) for number in re.findall(r"notice (\d+) of", await log.inner_text())]
 
 
 async def test_checkpoints_are_set_against_the_baseline(platform: Platform, page: Page) -> None:

@@ -11,8 +11,8 @@ export type StreamMessage =
 
 export interface StreamHandlers {
   onOpen(): void;
-  /** All messages of one chunk, in order: a long history comes in few calls. */
-  onMessages(messages: StreamMessage[]): void;
+  /** All messages of one chunk, in order: a long history comes in few calls. And how far they come. */
+  onMessages(messages: StreamMessage[], lastEventId: string | undefined): void;
 }
 
 export interface StreamOptions {
@@ -43,7 +43,7 @@ export async function readStream(options: StreamOptions, handlers: StreamHandler
       for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) {
         line.hear();
         parser.feed(chunk.value);
-        if (messages.length) handlers.onMessages(messages);
+        if (messages.length) handlers.onMessages(messages, lastEventId);
         messages = [];
       }
     } catch {

@@ -1,16 +1,21 @@
 /** What is told of a job: page by page, by what it is about, and as it comes. */
-import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { jobsApi } from "../api/jobs";
 import type { EventType, JobEvent } from "../api/types";
+import { lastKnown } from "../lib/fold";
 import { keys } from "./queries";
 
 /** Events of one type, or all. */
 export function useEvents(id: string, type: EventType | undefined) {
+  const cache = useQueryClient();
   return useInfiniteQuery({
     queryKey: keys.events(id, type),
     queryFn: ({ pageParam }) => jobsApi.events(id, type, pageParam),
     initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
+    getNextPageParam: ({ data, has_more }) => {
+      const last = has_more ? data.at(-1) : undefined;
+      return last && lastKnown(last, cache.getQueryData<JobEvent[]>(keys.liveEvents(id)) ?? []).id;
+    },
     placeholderData: keepPreviousData,
   });
 }

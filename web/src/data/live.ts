@@ -1,10 +1,10 @@
 /** Follows a job's stream and folds what comes into the query cache. */
 import { type InfiniteData, type QueryClient, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useState, useSyncExternalStore } from "react";
+import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { ApiError, type Page, type Positioned } from "../api/http";
 import { readStream, StreamBroken, type StreamHandlers, type StreamMessage } from "../api/stream";
 import type { Curves, Job, JobEvent } from "../api/types";
-import { fold, reconnectDelay } from "../lib/fold";
+import { fold, goingOn, reconnectDelay, type Span } from "../lib/fold";
 import { CONDITION } from "./condition";
 import { keys } from "./queries";
 import { useSession } from "./session";
@@ -23,6 +23,8 @@ export function useLive(jobId: string, isWanted: boolean, position: string | und
   const cache = useQueryClient();
   const { refuse } = useSession();
   const [liveness, setLiveness] = useState<Liveness>("connecting");
+  /** What the streams of this page have told. */
+  const told = useRef<Span | null>(null);
 
   const isVisible = useSyncExternalStore(onVisibility, () => document.visibilityState === "visible");
 
@@ -41,16 +43,22 @@ export function useLive(jobId: string, isWanted: boolean, position: string | und
 
   useEffect(() => {
     if (!isWanted || !isVisible) return;
+    const { span, start } = goingOn(told.current, position);
+    told.current = span;
+    const take = foldedInto(cache, jobId);
     const stop = new AbortController();
-    const handlers = {
+    const handlers: Handlers = {
       onOpen: () => setLiveness("live"),
-      onMessages: foldedInto(cache, jobId),
+      onMessages: (messages, lastEventId) => {
+        span.to = Math.max(span.to, Number(lastEventId ?? 0));
+        take(messages);
+      },
       onStopped: () => setLiveness("interrupted"),
       // It may be more than this stream that is gone.
       onBroken: () => void cache.invalidateQueries({ queryKey: CONDITION }),
       onRefused: refuse,
     };
-    void follow({ jobId, position, signal: stop.signal }, handlers);
+    void follow({ jobId, position: start, signal: stop.signal }, handlers);
     return () => {
       stop.abort();
       setLiveness("connecting");
@@ -82,9 +90,9 @@ interface Handlers extends StreamHandlers {
 async function follow(target: Target, handlers: Handlers): Promise<void> {
   let lastEventId = target.position;
   let failures = 0;
-  const onMessages = (messages: StreamMessage[]) => {
+  const onMessages: StreamHandlers["onMessages"] = (...told) => {
     failures = 0;
-    handlers.onMessages(messages);
+    handlers.onMessages(...told);
   };
   while (!target.signal.aborted) {
     try {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { StreamMessage } from "../api/stream";
 import { curves, event, job, stats, step } from "../testing/records";
-import { fold, mergeEvents, reconnectDelay, streamPosition } from "./fold";
+import { fold, goingOn, lastKnown, mergeEvents, reconnectDelay, streamPosition } from "./fold";
 
 const stepMessage = (number: number, at = number * 10): StreamMessage => ({
   type: "step",
@@ -130,10 +130,28 @@ test("a stream goes on after the oldest of the replies", () => {
   expect(streamPosition(undefined)).toBeUndefined();
 });
 
+test("a stream leaves out nothing that replies are ahead of, and tells again what they are behind", () => {
+  const told = { from: 10, to: 20 };
+  const starts = ["10", "15", "21"].map((position) => goingOn(told, position));
+  expect(starts.map(({ start }) => start)).toEqual(["10", "15", "20"]);
+  expect(starts.every(({ span }) => span === told)).toBe(true);
+  expect(goingOn(told, "9")).toEqual({ span: { from: 9, to: 9 }, start: "9" });
+  expect(goingOn(null, "21")).toEqual({ span: { from: 21, to: 21 }, start: "21" });
+  expect(goingOn(null, undefined).start).toBe("0");
+});
+
 describe("events", () => {
   test("the stream's order is turned round, also within a second", () => {
     const told: StreamMessage[] = ["a", "b", "c"].map((id) => ({ type: "event", data: event(id, id === "a" ? 1 : 2) }));
     expect(fold(NOTHING, told).events.map((one) => one.id)).toEqual(["c", "b", "a"]);
+  });
+
+  test("a page goes on behind what the stream told, down to a message", () => {
+    const metrics = { ...event("a", 1), type: "metrics" as const };
+    const live = [event("d", 4), event("c", 3), event("b", 2), metrics];
+    expect(["e", "d", "c", "b"].map((id) => lastKnown(event(id, 0), live).id)).toEqual(["e", "b", "b", "b"]);
+    expect(lastKnown(metrics, live)).toBe(metrics);
+    expect(lastKnown(event("d", 4), [])).toEqual(event("d", 4));
   });
 
   test("pages and stream overlap", () => {

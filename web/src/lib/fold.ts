@@ -104,10 +104,32 @@ export function mergeEvents(first: readonly JobEvent[], pages: readonly (readonl
   return [...byId.values()].toSorted((a, b) => b.created_at - a.created_at);
 }
 
+/** Behind which a page brings what is not known, after one that ends with `last`: a stream may have told what follows. */
+export function lastKnown(last: JobEvent, live: readonly JobEvent[]): JobEvent {
+  const index = live.findIndex((event) => event.id === last.id);
+  return (index < 0 ? undefined : live.slice(index).findLast((event) => event.type === "message")) ?? last;
+}
+
 /** Where a stream goes on that misses nothing since these replies were made; undefined without any. */
 export function streamPosition(...replies: readonly (Positioned | undefined)[]): string | undefined {
   const positions = replies.flatMap((reply) => (reply ? [Number(reply.lastEventId)] : []));
   return positions.length ? String(Math.min(...positions)) : undefined;
+}
+
+/** Numbers of the events that streams told without a gap: after `from`, up to `to`. */
+export interface Span {
+  from: number;
+  to: number;
+}
+
+/**
+ * Where the next stream starts once replies have come as far as `position`, and what it makes longer. After a long time
+ * without a stream replies are ahead of what was `told`, and the newest page of events does not reach back to it.
+ */
+export function goingOn(told: Span | null, position: string | undefined): { span: Span; start: string } {
+  const at = Number(position ?? 0);
+  const span = told !== null && told.from <= at ? told : { from: at, to: at };
+  return { span, start: String(Math.min(at, span.to)) };
 }
 
 /** Seconds to wait before the next attempt to connect, after `failures` in a row. */
