@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from rft.core.errors import RftError
 from rft.rollouts.shards.inbox_wire import SealedShard
 from rft.rollouts.shards.worker import OpenedRun
 from rft.testing.memory_inbox import MemoryWorkerInbox
@@ -51,6 +52,35 @@ def test_a_shard_given_up_while_its_run_is_opened_is_not_run(
             await cluster.inbox.give_out([sealed("three", version=2)])
             await session.work()
             assert cluster.inbox.handed_over == ["three"], "the run was opened all the same"
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_run_whose_opening_failed_after_its_shard_was_given_up_is_opened_anew(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        tools = slow_tools(lambda call: 1.0)
+        cluster = Cluster(make_setup(TURNS, tools=tools), workers=1)
+        (session,) = cluster.sessions
+        opened, openings = session.open_run, list[str]()
+
+        async def open_at_second_try(announced: str) -> OpenedRun:
+            openings.append(announced)
+            if len(openings) > 1:
+                return await opened(announced)
+            await asyncio.sleep(_OPENING_S)
+            raise RftError("the vLLM server is away")
+
+        session.open_run = open_at_second_try
+        await cluster.inbox.give_out([sealed("one", version=1)])
+        work = asyncio.create_task(session.work())
+        await asyncio.sleep(1.0)
+        become_over(cluster)
+        await work
+        await asyncio.sleep(2 * _OPENING_S)
+        await cluster.inbox.give_out([sealed("two", version=2)])
+        await session.work()
+        assert (len(openings), len(tools.calls)) == (2, 1), "nobody had heard of the failure"
+        assert cluster.inbox.handed_over == ["two"]
 
     run_in_virtual_time(scenario())
 

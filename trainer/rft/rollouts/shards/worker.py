@@ -283,7 +283,7 @@ class RunSession:
 
     async def _opened(self) -> OpenedRun | Failure:
         """The run, opened once; a failure in words where this worker cannot run it."""
-        if self._opening is None:
+        if self._opening is None or _has_failed(self._opening):  # Also where nobody was left to hear of it.
             self._opening = asyncio.create_task(self._open())
         try:
             return await asyncio.shield(self._opening)
@@ -314,6 +314,11 @@ class RunSession:
 def _refused(shard: Shard, one: ShardRollout, failure: Failure) -> tuple[str, Settled]:
     rollout = failed_rollout(one.began, shard.rows[one.row].messages, failure)
     return one.began.trace_id, Settled(rollout=rollout)
+
+
+def _has_failed(opening: asyncio.Task[OpenedRun]) -> bool:
+    """Whether a new try may end otherwise: a launch that is stale stays so."""
+    return opening.done() and not opening.cancelled() and not isinstance(opening.exception(), StaleLaunch | None)
 
 
 async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
