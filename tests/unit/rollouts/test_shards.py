@@ -18,7 +18,6 @@ from rft.core.messages import ToolCall
 from rft.rollouts.executor import run_step
 from rft.rollouts.group import StepRow
 from rft.rollouts.shards import executor
-from rft.rollouts.shards.inbox import InboxDown
 from rft.rollouts.shards.inbox_wire import SHARD_LEASE_S, GiveOut, InboxNews, SealedShard
 from rft.rollouts.shards.told import NO_WORKER_S
 from rft.rollouts.shards.wire import LARGEST, SMALLEST, Settled, shard_sizes
@@ -137,32 +136,6 @@ class SlowToDrop(MemoryInbox):
         if seen or over:
             await asyncio.sleep(1.0)
         return await super().read(seen=seen, over=over, wait_s=wait_s)
-
-
-class LostAnswer(MemoryInbox):
-    """The first answer is lost, after all was done."""
-
-    is_lost: bool = True
-
-    async def give_out(self, shards: Sequence[SealedShard]) -> None:
-        await super().give_out(shards)
-        if self.is_lost:
-            self.is_lost = False
-            await asyncio.sleep(30.0)
-            raise InboxDown("no answer")
-
-
-def test_a_shard_that_ended_before_it_was_known_to_be_out_is_not_run_again(make_setup: MakeSetup) -> None:
-    async def scenario() -> None:
-        tools = slow_tools(lambda call: 1.0)
-        cluster = Cluster(make_setup(TURNS, tools=tools), workers=2, inbox=LostAnswer())
-        assert len(outcomes(await cluster.step(ROWS[:4]))) == 32
-        await asyncio.sleep(60.0)
-        assert not cluster.inbox.shards, "the step's last one, whose call was sent again"
-        await cluster.sessions[0].work()
-        assert len(tools.calls) == len(cluster.inbox.handed_over) == 32
-
-    run_in_virtual_time(scenario())
 
 
 class NarrowInbox(MemoryInbox):

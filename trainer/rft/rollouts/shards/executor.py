@@ -143,7 +143,9 @@ class ShardedExecutor:
             order.ended.add_done_callback(lambda _, order=order: self._forget_cancelled(shard_id, order))
         self._keep_reading()
         try:
-            await self.notices.platform.until_done(lambda: self.inbox.give_out([sealed]))
+            await self.notices.platform.until_done(
+                lambda: self.inbox.give_out([sealed] if shard_id in self._shards else [])
+            )
         except BaseException:
             self._shards.pop(shard_id, None)
             raise
