@@ -123,11 +123,9 @@ class HttpGraderGateway:
 
     def _fitting(self, body: JsonObject) -> tuple[JsonObject, bytes]:
         """The body within the size cap, and encoded; as little is cut as it takes. The smallest where none fits."""
-        fitting, encoded = body, encode_json(body)
-        for shorter in _shorter(body):
-            if len(encoded) <= self._client.http.caps.request_bytes:
-                break
-            fitting, encoded = shorter, encode_json(shorter)
+        fitting, encoded, shorter = body, encode_json(body), _shorter(body)
+        while len(encoded) > self._client.http.caps.request_bytes and (cut := next(shorter, None)) is not None:
+            fitting, encoded = cut, encode_json(cut)
         return fitting, encoded
 
     def _read(self, reply: Reply) -> _Scored | AttemptFailure:
@@ -141,7 +139,9 @@ class HttpGraderGateway:
 
 def _shorter(body: JsonObject) -> Iterator[JsonObject]:
     """Tool outputs and thoughts; where that is not enough what the row holds, too, and as little of the others."""
-    shortened = [shorten_outputs(body, max_chars=max_chars) for max_chars in _OUTPUT_CHARS_WHEN_TOO_LARGE]
-    yield from shortened
-    for one in (body, *shortened):
+    with_prompt = [body]
+    for max_chars in _OUTPUT_CHARS_WHEN_TOO_LARGE:
+        with_prompt.append(shorten_outputs(body, max_chars=max_chars))
+        yield with_prompt[-1]
+    for one in with_prompt:
         yield without_prompt(one, max_chars=_OUTPUT_CHARS_WHEN_TOO_LARGE[-1])

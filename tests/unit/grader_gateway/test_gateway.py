@@ -26,6 +26,7 @@ from rft.egress.limits import Limits
 from rft.egress.reply import SizeCaps
 from rft.gateway_service.settings import ServiceSettings
 from rft.gateway_service.shared_egress import SharedEgress
+from rft.grader_gateway import contract, gateway
 from rft.grader_gateway.app import create_app
 from rft.grader_gateway.gateway import HttpGraderGateway
 from rft.grader_gateway.grader import Grader
@@ -243,6 +244,23 @@ async def test_a_trace_beyond_the_cap_is_sent_with_its_tool_outputs_cut(set_scen
     too_large = await scene.grade(finished(answer="z" * 50_000))
     assert isinstance(too_large, Failure)
     assert too_large.code is FailureCode.OVERSIZE_REQUEST
+
+
+@pytest.mark.parametrize(("caps", "cuts"), [(None, 0), (SizeCaps(request_bytes=25_000), 1)])
+async def test_a_conversation_is_cut_no_more_often_than_it_takes_to_fit(
+    set_scene: SetScene, monkeypatch: pytest.MonkeyPatch, caps: SizeCaps | None, cuts: int
+) -> None:
+    made = list[int]()
+
+    def counted(body: JsonObject, *, max_chars: int) -> JsonObject:
+        made.append(max_chars)
+        return contract.shorten_outputs(body, max_chars=max_chars)
+
+    monkeypatch.setattr(gateway, "shorten_outputs", counted)
+    scene = await set_scene(caps=caps)
+    trace = finished(tool_output="x" * 30_000)
+    assert isinstance(await scene.gateway.grade(trace, item=ITEM, trace_id="trace_abc"), Grade)
+    assert len(made) == cuts
 
 
 async def test_nothing_of_what_tools_said_is_cut_where_the_row_alone_is_too_much(set_scene: SetScene) -> None:
