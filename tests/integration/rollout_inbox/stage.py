@@ -41,6 +41,13 @@ class Stage:
         async with self.database.transaction() as connection:
             await connection.execute("update rollout_shards set lease_until = clock_timestamp() - interval '1 s'")
 
+    async def note_last_read(self, *, ago_s: float) -> None:
+        """The trainer read so long ago for the last time."""
+        async with self.database.transaction() as connection:
+            await connection.execute(
+                "update inbox_reads set read_at = clock_timestamp() - make_interval(secs => %s)", (ago_s,)
+            )
+
     async def rows(self) -> tuple[int, int]:
         """Shards and rollouts that are kept."""
         async with self.database.transaction() as connection:

@@ -54,18 +54,13 @@ async def test_nobody_is_lost_who_could_not_be_heard_while_the_database_was_away
 async def test_nobody_is_lost_at_once_who_could_not_be_heard_while_the_way_to_the_api_was_away(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = TurnedClock(monkeypatch, patience)
-    monkeypatch.setattr(endpoints, "time", patience.time)
-    monkeypatch.setattr(patience, "_PATIENCE_S", SHARD_LEASE_S)
-    clock.turn(SHARD_LEASE_S + 1)  # The API and its database were there all the time.
-    await until(lambda: database_runs_for_a_lease(stage), "the database to be there for as long as a lease")
+    await let_everybody_have_had_time(stage, monkeypatch)
     living, dead, trainer = stage.worker("living"), stage.worker("dead"), stage.trainer
     await trainer.give_out(SHARDS)
     for worker in (living, dead):
         await worker.take()
         assert (await trainer.read(seen=(), over=(), wait_s=0)).lost == ()
-    async with stage.database.transaction() as connection:
-        await connection.execute("update inbox_reads set read_at = read_at - interval '60 s'")
+    await stage.note_last_read(ago_s=60.0)
     await stage.expire()
     assert (await trainer.read(seen=(), over=(), wait_s=0)).lost == ()
     assert await living.beat({"one": BUSY}) == (), "it lives, and its shard is its own"
@@ -79,6 +74,32 @@ async def test_nobody_is_lost_at_once_who_could_not_be_heard_while_the_way_to_th
         return [(one.id, one.worker) for one in lost] == [("two", "dead")]
 
     await until(is_lost, "the worker that says nothing in its time to be lost")
+
+
+async def test_a_trainer_that_reads_slowly_keeps_no_dead_worker_alive(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What workers handed over may take it seconds."""
+    await let_everybody_have_had_time(stage, monkeypatch)
+    await stage.trainer.give_out(SHARDS[:1])
+    await stage.worker("dead").take()
+    await stage.trainer.read(seen=(), over=(), wait_s=0)
+
+    async def is_lost() -> bool:
+        await stage.expire()
+        await stage.note_last_read(ago_s=3.0)
+        return bool((await stage.trainer.read(seen=(), over=(), wait_s=0)).lost)
+
+    await until(is_lost, "the dead worker to be lost")
+
+
+async def let_everybody_have_had_time(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API and its database were there for longer than a lease."""
+    monkeypatch.setattr(patience, "_PATIENCE_S", SHARD_LEASE_S)
+    clock = TurnedClock(monkeypatch, patience)
+    monkeypatch.setattr(endpoints, "time", patience.time)
+    clock.turn(SHARD_LEASE_S + 1)
+    await until(lambda: database_runs_for_a_lease(stage), "the database to be there for as long as a lease")
 
 
 async def database_runs_for_a_lease(stage: Stage) -> bool:

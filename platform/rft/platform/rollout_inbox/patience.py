@@ -12,6 +12,10 @@ _PATIENCE_S = SHARD_LEASE_S
 _LOOK_S = 1.0
 _GAP_S = 2.0
 """Whoever was not heard for longer than this may not have been able to speak."""
+_UNREAD_S = 4.0
+"""The same of a trainer, which may take seconds to read large rollouts on a slow line: each time that is given keeps
+dead workers' shards, too. No outage under some five seconds costs a worker its lease (`SHARD_LEASE_S`), which it makes
+anew every `BEAT_S`."""
 
 
 class Patience:
@@ -53,5 +57,5 @@ async def hear_trainer(inbox: InboxRepository) -> None:
 
     In the database: a trainer's next read may come to another process of the API.
     """
-    if await inbox.note_read() > _GAP_S:
+    if await inbox.note_read() > _UNREAD_S:
         await inbox.give_time(_PATIENCE_S)
