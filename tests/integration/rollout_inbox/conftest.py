@@ -7,7 +7,7 @@ import pytest
 
 from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
-from rft.platform.rollout_inbox import endpoints, patience, repository
+from rft.platform.rollout_inbox import patience, repository
 from rft.platform.rollout_inbox.repository import open_inbox
 from rft.platform.store.database import Database
 from rft.rollouts.shards.http_inbox import RunAddress, open_inbox_http
@@ -20,8 +20,8 @@ from tests.shared.running_api import ReceivedMessages, Served
 async def stage(migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     """Everything open; who is silent is lost at once."""
     monkeypatch.setattr(patience, "_PATIENCE_S", -1e9)
-    for module in (repository, endpoints):  # Tests end leases in the database; a busy machine ends none.
-        monkeypatch.setattr(module, "SHARD_LEASE_S", 600.0)
+    # Tests end leases in the database; a busy machine ends none.
+    monkeypatch.setattr(repository, "SHARD_LEASE_S", 600.0)
     async with Database(migrated_url) as database, open_inbox_http() as http:
         bench = Workbench(tmp_path, migrated_url, database)
         job_id = await bench.queued_job()

@@ -93,6 +93,21 @@ async def test_a_trainer_that_reads_slowly_keeps_no_dead_worker_alive(
     await until(is_lost, "the dead worker to be lost")
 
 
+async def test_a_worker_that_left_is_lost_although_the_others_get_their_time_anew(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await let_everybody_have_had_time(stage, monkeypatch)
+    await stage.trainer.give_out(SHARDS)
+    leaving, silent = stage.worker("leaving"), stage.worker("silent")
+    await leaving.take()
+    await silent.take()
+    await stage.trainer.read(seen=(), over=(), wait_s=0)
+    await leaving.beat({"one": BUSY}, is_leaving=True)
+    await stage.note_last_read(ago_s=60.0)
+    lost = (await stage.trainer.read(seen=(), over=(), wait_s=0)).lost
+    assert [(one.id, one.worker) for one in lost] == [("one", "leaving")]
+
+
 async def let_everybody_have_had_time(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """The API and its database were there for longer than a lease."""
     monkeypatch.setattr(patience, "_PATIENCE_S", SHARD_LEASE_S)

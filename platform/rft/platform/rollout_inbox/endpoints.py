@@ -23,7 +23,6 @@ from rft.platform.rollout_inbox.repository import InboxRepository
 from rft.platform.rollout_inbox.run_token import RunToken
 from rft.platform.store.database import Database
 from rft.rollouts.shards.inbox_wire import (
-    SHARD_LEASE_S,
     Beat,
     Delivery,
     GiveOut,
@@ -98,8 +97,7 @@ async def take_shard(database: AppDatabase, job_id: str, token: ShownToken, take
 async def note_beat(request: Request, database: AppDatabase, job_id: str, token: ShownToken, beat: Beat) -> Gone:
     """The worker lives, or leaves."""
     async with _inbox(database, job_id, token) as inbox:
-        ttl_s = 0.0 if beat.is_leaving else SHARD_LEASE_S
-        gone = await inbox.beat(beat.worker, beat.shards, ttl_s=ttl_s, stages=beat.stages)
+        gone = await inbox.beat(beat.worker, beat.shards, is_leaving=beat.is_leaving, stages=beat.stages)
     if beat.is_leaving:
         _signals(request).notify(job_id)
     return Gone(shards=tuple(gone))

@@ -102,11 +102,17 @@ class InboxRepository:
         return None if row is None else SealedShard(id=row[0], body=row[1])
 
     async def beat(
-        self, worker: str, shards: Sequence[str], *, ttl_s: float, stages: Mapping[str, StageCounts]
+        self, worker: str, shards: Sequence[str], *, is_leaving: bool, stages: Mapping[str, StageCounts]
     ) -> list[str]:
-        """Keep those that are this worker's for so long; returns the others."""
-        told = Jsonb({id_: counts.model_dump() for id_, counts in stages.items()})
-        values = {"job_id": self._job_id, "worker": worker, "shards": list(shards), "ttl_s": ttl_s, "stages": told}
+        """Keep those that are this worker's, or none of them if it leaves; returns the others."""
+        values = {
+            "job_id": self._job_id,
+            "worker": worker,
+            "shards": list(shards),
+            "is_leaving": is_leaving,
+            "ttl_s": SHARD_LEASE_S,
+            "stages": Jsonb({id_: counts.model_dump() for id_, counts in stages.items()}),
+        }
         cursor = await self._connection.execute(_BEAT, values)
         held = {id_ for (id_,) in await cursor.fetchall()}
         return [id_ for id_ in shards if id_ not in held]
@@ -140,11 +146,11 @@ class InboxRepository:
         return 0.0 if row is None else row[0]
 
     async def give_time(self, ttl_s: float) -> None:
-        """Whoever has a shard has at least so long to say so."""
+        """Whoever has a shard, and did not leave, has at least so long to say so."""
         await self._connection.execute(
             "update rollout_shards"
             " set lease_until = greatest(lease_until, clock_timestamp() + make_interval(secs => %s))"
-            " where job_id = %s and worker is not null and not is_lost",
+            " where job_id = %s and worker is not null and not is_lost and lease_until > '-infinity'",
             (ttl_s, self._job_id),
         )
 
@@ -205,9 +211,13 @@ _CHECK: LiteralString = (
 )
 _OURS: LiteralString = " where job_id = %(job_id)s and worker = %(worker)s and not is_lost and id = any(%(shards)s)"
 _BEAT: LiteralString = (
-    "update rollout_shards set lease_until = clock_timestamp() + make_interval(secs => %(ttl_s)s),"
-    " stages = %(stages)s -> id" + _OURS + " returning id"
+    "update rollout_shards set lease_until = case when %(is_leaving)s then '-infinity'"
+    " else clock_timestamp() + make_interval(secs => %(ttl_s)s) end, stages = %(stages)s -> id"
+    + _OURS
+    + " returning id"
 )
+"""The lease of a worker that leaves ends for good. Not marked as lost here: a look under way would tell so before what
+the worker handed over last."""
 _HELD: LiteralString = "select id from rollout_shards" + _OURS + " for share"
 _NOTE_READ: LiteralString = (
     "with earlier as (select read_at from inbox_reads where job_id = %(job_id)s),"
