@@ -121,6 +121,8 @@ class AdaptiveWindow:
     _light: _Latency | None = None
     _light_limit: float = math.inf
     """The limit under which `_light` was measured."""
+    _faster_rounds: int = 0
+    """Light ones in a row that were clearly faster than `_light`."""
     _first_s: float | None = None
     """Mean latency of the first round of a ramp: a rough stand-in while `_light` is unknown."""
     _before_light: float = 0.0
@@ -209,7 +211,7 @@ class AdaptiveWindow:
     def _close_light(self) -> None:
         is_lighter = self._limit < 0.8 * self._light_limit
         if self._light is None or is_lighter or self._has_passed(self._light):
-            self._light, self._light_limit = self._now, self._limit
+            self._light, self._light_limit, self._faster_rounds = self._now, self._limit, 0
         elif self._limit <= _AS_LIGHT * self._light_limit:
             self._light.fade(0.5)
             total = self._light.count + self._now.count
@@ -219,11 +221,13 @@ class AdaptiveWindow:
         self._enter(_Phase.STEADY, self._before_light)
 
     def _has_passed(self, light: _Latency) -> bool:
-        """Whether what made calls slow under light load is over: they are faster by now, for sure or more surely so
-        than that measure, in which slow and fast ones may have been mixed."""
-        doubt_s = math.hypot(self._now.error_s, light.error_s)
-        is_surer = self._now.error_s < light.error_s
-        return light.mean_s - self._now.mean_s > (0.0 if is_surer else 2.0 * doubt_s)
+        """Whether what made calls slow under light load is over: they are faster by now beyond what noise explains, or
+        clearly faster and more surely so twice in a row. In that measure slow and fast calls may have been mixed, and
+        then noise explains anything; a single round may just have none of the few calls that take long."""
+        now = self._now
+        is_faster = self.settings.shrink_above * now.mean_s < light.mean_s and now.error_s < light.error_s
+        self._faster_rounds = self._faster_rounds + 1 if is_faster else 0
+        return self._faster_rounds > 1 or light.mean_s - now.mean_s > 2.0 * math.hypot(now.error_s, light.error_s)
 
     def _close_steady(self) -> None:
         light, now = self._light, self._now

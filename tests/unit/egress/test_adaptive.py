@@ -134,6 +134,25 @@ def test_an_endpoint_that_was_slow_for_a_while_is_measured_anew(since: int, unti
     assert seen.goodput >= 0.9 * 640
 
 
+def heavy_tailed(endpoint: Endpoint) -> Endpoint:
+    """Three calls in a hundred take twenty times as long, whatever the load."""
+
+    def heavy(inside: int, noise: random.Random) -> tuple[float, AttemptFailure | None]:
+        times = 20.0 if noise.random() < 0.03 else 1.0
+        latency_s, failure = endpoint(inside, noise)
+        return times * latency_s, failure
+
+    return heavy
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_round_without_one_of_the_few_slow_calls_is_no_new_measure(seed: int) -> None:
+    window, endpoint = AdaptiveWindow(), heavy_tailed(queueing(64, 0.1))
+    simulate(window, endpoint, callers=300, seconds=40.0, seed=seed)
+    seen = simulate(window, endpoint, callers=300, seconds=40.0, start_s=40.0, seed=seed + 9)
+    assert seen.goodput >= 0.9 * 64 / (0.1 * (0.97 + 20 * 0.03))
+
+
 def lengthening(endpoint: Endpoint, *, doubled_after: int) -> Endpoint:
     """Its calls ask for more and more: at the same load each takes longer than those before."""
     calls = 0
