@@ -18,8 +18,10 @@ from rft.tool_gateway.gateway import HttpToolGateway
 from rft.tool_gateway.service_wire import (
     CALLS,
     ENDED,
+    ENDED_TOLD,
     STARTED,
     RolloutEnded,
+    RolloutEndedReply,
     RolloutStarted,
     RolloutStartedReply,
     ToolCallReply,
@@ -63,6 +65,13 @@ class _ToolHandlers:
         self._open.discard(request.trace_id)
         self._callbacks.ended(trace_id=request.trace_id, outcome=request.outcome)
         return ServiceReply()
+
+    async def ended_told(self, body: bytes) -> RolloutEndedReply:
+        """A rollout is over; the customer is told first. Whoever hangs up before has not told it."""
+        request = decode(RolloutEnded, body)
+        self._open.discard(request.trace_id)
+        is_told = await self._callbacks.tell_end(trace_id=request.trace_id, outcome=request.outcome)
+        return RolloutEndedReply(is_told=is_told)
 
     async def aclose(self) -> None:
         """Tell what was not told yet, also of rollouts whose trainer is gone."""
@@ -120,5 +129,10 @@ _SERVICE = ServiceDefinition(
     close_gateway=_ToolHandlers.aclose,
     stop_gateway=_ToolHandlers.stop,
     hand_over=_ToolHandlers.hand_over,
-    handlers={CALLS: _ToolHandlers.call, STARTED: _ToolHandlers.started, ENDED: _ToolHandlers.ended},
+    handlers={
+        CALLS: _ToolHandlers.call,
+        STARTED: _ToolHandlers.started,
+        ENDED: _ToolHandlers.ended,
+        ENDED_TOLD: _ToolHandlers.ended_told,
+    },
 )

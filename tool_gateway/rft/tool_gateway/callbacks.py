@@ -73,7 +73,7 @@ class RolloutCallbacks:
     def ended(self, *, trace_id: str, outcome: Grade | Failure | None) -> None:
         """Tell all hosts in the background; None for a cancelled rollout."""
         if self._hosts:
-            self._ends.tell(trace_id, self._tell_end(trace_id, _outcome(outcome)))
+            self._ends.tell(trace_id, self.tell_end(trace_id=trace_id, outcome=outcome))
 
     async def all_told(self, timeout_s: float) -> None:
         """Wait until every end so far is told, at most so long."""
@@ -83,12 +83,11 @@ class RolloutCallbacks:
         """Tell what was not told yet, within each call's retry budget; in seconds once `hurry` is set."""
         await self._ends.aclose(hurry)
 
-    async def _tell_end(self, trace_id: str, outcome: JsonObject) -> bool:
+    async def tell_end(self, *, trace_id: str, outcome: Grade | Failure | None) -> bool:
+        """Tell all hosts, and wait for it: whether each was told."""
+        told = _outcome(outcome)
         failures = await asyncio.gather(
-            *(
-                self._post(host.ends, self._body(ENDED, host, trace_id, **outcome), trace_id, ENDED)
-                for host in self._hosts
-            )
+            *(self._post(host.ends, self._body(ENDED, host, trace_id, **told), trace_id, ENDED) for host in self._hosts)
         )
         for failure in failures:
             if failure is not None:

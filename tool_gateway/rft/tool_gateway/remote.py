@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from rft.core.attempt import Attempt
 from rft.core.base import JsonObject
@@ -19,8 +20,10 @@ from rft.tool_gateway.rollout_ends import OpenRollouts, RolloutEnds
 from rft.tool_gateway.service_wire import (
     CALLS,
     ENDED,
+    ENDED_TOLD,
     STARTED,
     RolloutEnded,
+    RolloutEndedReply,
     RolloutStarted,
     RolloutStartedReply,
     ToolCallReply,
@@ -28,6 +31,7 @@ from rft.tool_gateway.service_wire import (
     ToolJob,
 )
 
+R = TypeVar("R", bound=ServiceReply)
 _log = logging.getLogger(__name__)
 
 
@@ -38,9 +42,15 @@ class RemoteToolGateway:
     """
 
     def __init__(
-        self, connection: ServiceConnection, tools: Sequence[ToolServer], *, open_rollouts: OpenRollouts | None = None
+        self,
+        connection: ServiceConnection,
+        tools: Sequence[ToolServer],
+        *,
+        open_rollouts: OpenRollouts | None = None,
+        are_ends_awaited: bool = False,
     ) -> None:
-        self._connection, self._ends = connection, RolloutEnds(open_rollouts)
+        """`are_ends_awaited`: an end is told when the tool servers took it, and not when the service did."""
+        self._connection, self._ends, self._are_ends_awaited = connection, RolloutEnds(open_rollouts), are_ends_awaited
         self.has_hosts = any(tool.callback_url for tool in tools)
         """Whether any tool wants to be told of rollouts."""
         self._unsafe = {tool.name for tool in tools if tool.retry == "unsafe"}
@@ -60,6 +70,7 @@ class RemoteToolGateway:
         failed_calls: FailedCalls | None = None,
         launch: int = 1,
         open_rollouts: OpenRollouts | None = None,
+        are_ends_awaited: bool = False,
     ) -> "RemoteToolGateway":
         """A job's gateway at the service with this base URL; it is asked for the first time by the first call."""
         needed = RunSecrets(tool_headers=secrets.tool_headers, signing_secrets=secrets.signing_secrets)
@@ -72,7 +83,7 @@ class RemoteToolGateway:
             registration=registration,
             listener=Listener(on_attempt, on_change, failed_calls),
         )
-        return cls(connection, tools, open_rollouts=open_rollouts)
+        return cls(connection, tools, open_rollouts=open_rollouts, are_ends_awaited=are_ends_awaited)
 
     @property
     def loads(self) -> Mapping[str, EndpointLoad]:
@@ -130,11 +141,19 @@ class RemoteToolGateway:
             self._ends.tell(trace_id, self._tell_end(RolloutEnded(trace_id=trace_id, outcome=outcome)))
 
     async def _tell_end(self, request: RolloutEnded) -> bool:
-        # Nobody else knows of this end while the process lives; closing it bounds the wait.
-        reply = await self._connection.call(ENDED, request, ServiceReply, is_safe=self._are_hosts_safe, is_lasting=True)
+        if self._are_ends_awaited:
+            told = await self._send_end(ENDED_TOLD, request, RolloutEndedReply)
+            if isinstance(told, RolloutEndedReply):
+                return told.is_told
+            # A service of an earlier release knows no such call.
+        reply = await self._send_end(ENDED, request, ServiceReply)
         if isinstance(reply, Failure):
             _log.warning("the end of rollout %s could not be told: %s", request.trace_id, reply.message)
         return not isinstance(reply, Failure)
+
+    async def _send_end(self, operation: str, request: RolloutEnded, kind: type[R]) -> R | Failure:
+        # Nobody else knows of this end while the process lives; closing it bounds the wait.
+        return await self._connection.call(operation, request, kind, is_safe=self._are_hosts_safe, is_lasting=True)
 
 
 def _broken(what: str, name: str | None, error: Exception) -> Failure:

@@ -10,6 +10,8 @@ from rft.gateway_service.wire import JobRegistration, ServiceReply
 CALLS = "calls"
 STARTED = "rollouts/started"
 ENDED = "rollouts/ended"
+ENDED_TOLD = "rollouts/ended-told"
+"""The same, answered only when the customer's servers were told, or could not be."""
 
 
 class ToolJob(JobRegistration):
@@ -53,3 +55,10 @@ class RolloutEnded(Record):
     trace_id: str
     outcome: Grade | Failure | None
     """None for a cancelled one."""
+
+
+class RolloutEndedReply(ServiceReply):
+    """What came of telling it."""
+
+    is_told: bool
+    """Whether everybody was told who wants to be."""

@@ -48,6 +48,8 @@ class ConnectionOptions:
     """How many processes took the run over so far, this one included."""
     open_rollouts: OpenRollouts | None = None
     """Keeps over the process's death which rollouts' ends are still to be told."""
+    are_ends_awaited: bool = False
+    """Whether an end that a gateway service tells counts as told only once customers' servers took it."""
     limits: Limits | None = None
     """Others than those that follow from the specification."""
 
@@ -165,6 +167,7 @@ def _open_tools(
         failed_calls=options.failed_calls,
         launch=options.launch,
         open_rollouts=options.open_rollouts,
+        are_ends_awaited=options.are_ends_awaited,
     )
 
 

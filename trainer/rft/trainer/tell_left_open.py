@@ -65,9 +65,8 @@ def _tell(run_dir: Path, secrets: RunSecrets) -> int:
 
 async def _ends_told(spec: RunSpec, secrets: RunSecrets, open_rollouts: OpenRolloutsFile, launch: int) -> None:
     """To a gateway service this is the next trainer of the run: it ends what it still holds of the last one, too."""
-    connections = await open_tool_connections(
-        spec, secrets, ConnectionOptions(launch=launch, open_rollouts=open_rollouts)
-    )
+    options = ConnectionOptions(launch=launch, open_rollouts=open_rollouts, are_ends_awaited=True)
+    connections = await open_tool_connections(spec, secrets, options)
     in_a_hurry = asyncio.Event()
     in_a_hurry.set()
     try:
