@@ -195,7 +195,7 @@ def test_attempts_of_a_rollout_that_is_broken_off_are_not_kept_for_ever(make_set
 def test_many_large_rollouts_are_handed_over_in_several_deliveries(
     make_setup: MakeSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handing_over, "DELIVERY_BYTES", 300_000)
+    monkeypatch.setattr(handing_over, "CALL_BYTES", 300_000)
 
     async def scenario() -> None:
         cluster = Cluster(make_setup([tool_call_text("search", '{"q": 1}'), "a" * 2000]), workers=1, most_bytes=301_000)
@@ -212,7 +212,7 @@ def test_a_rollout_that_no_delivery_can_carry_is_the_platforms_failure(
     make_setup: MakeSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handing_over, "LARGEST_ROLLOUT_BYTES", 20_000)
-    monkeypatch.setattr(handing_over, "DELIVERY_BYTES", 20_000)
+    monkeypatch.setattr(handing_over, "CALL_BYTES", 20_000)
 
     async def scenario() -> None:
         cluster = Cluster(make_setup([tool_call_text("search", '{"q": 1}'), "a" * 8000]), workers=1, most_bytes=20_200)

@@ -150,12 +150,12 @@ class NarrowInbox(MemoryInbox):
         await super().give_out(shards)
 
 
-@pytest.mark.parametrize("row_bytes", [900_000, 1_200_000])
+@pytest.mark.parametrize("state", ["s" * 900_000, "s" * 1_200_000, '"' * 240_000], ids=["large", "larger", "escaped"])
 def test_large_rows_go_out_in_smaller_shards(
-    make_setup: MakeSetup, monkeypatch: pytest.MonkeyPatch, row_bytes: int
+    make_setup: MakeSetup, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
-    monkeypatch.setattr(executor, "SHARD_BYTES", 1_000_000)
-    rows = [row.model_copy(update={"item": {**row.item, "state": "s" * row_bytes}}) for row in ROWS[:8]]
+    monkeypatch.setattr(executor, "CALL_BYTES", 1_000_000)
+    rows = [row.model_copy(update={"item": {**row.item, "state": state}}) for row in ROWS[:8]]
 
     async def scenario() -> None:
         cluster = Cluster(make_setup(TURNS), inbox=NarrowInbox())

@@ -23,7 +23,7 @@ from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.shards.inbox import Hints, StaleLaunch, TrainerInbox
 from rft.rollouts.shards.inbox_wire import InboxNews, LostShard, SealedShard
 from rft.rollouts.shards.told import ShardNotices
-from rft.rollouts.shards.wire import SHARD_BYTES, Settled, Shard, ShardRollout, shard_sizes
+from rft.rollouts.shards.wire import CALL_BYTES, Settled, Shard, ShardRollout, json_bytes, shard_sizes
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 5.0
@@ -129,7 +129,7 @@ class ShardedExecutor:
     async def _give_out_shard(self, orders: Sequence[_Order], adapter: str | None) -> None:
         shard = _shard(orders, adapter)
         body = shard.model_dump_json()
-        if len(shard.rows) > 1 and len(body.encode()) > SHARD_BYTES:
+        if len(shard.rows) > 1 and json_bytes(body) > CALL_BYTES:
             middle = len(orders) // 2
             await self._give_out_shard(orders[:middle], adapter)
             await self._give_out_shard(orders[middle:], adapter)

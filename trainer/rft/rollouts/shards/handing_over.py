@@ -9,10 +9,8 @@ from rft.core.messages import Message
 from rft.core.rollout import Rollout
 from rft.core.turns import Trace
 from rft.rollouts.shards.inbox_wire import SettledRollout
-from rft.rollouts.shards.wire import Settled
+from rft.rollouts.shards.wire import CALL_BYTES, Settled, json_bytes
 
-DELIVERY_BYTES = 8 << 20
-"""A delivery of more than one rollout has no more: a slow line carries it in time."""
 LARGEST_ROLLOUT_BYTES = 32 << 20
 """Half of what the platform takes in with one call."""
 _FRAME_BYTES = 64
@@ -20,9 +18,8 @@ _FRAME_BYTES = 64
 
 
 def wire_bytes(one: SettledRollout) -> int:
-    """What it adds to a delivery. A body that is JSON has no characters that JSON escapes but these two."""
-    escapes = one.body.count('"') + one.body.count("\\")
-    return len(one.body.encode()) + escapes + len(one.shard_id) + len(one.trace_id) + _FRAME_BYTES
+    """What it adds to a delivery."""
+    return json_bytes(one.body) + len(one.shard_id) + len(one.trace_id) + _FRAME_BYTES
 
 
 def first_delivery(outbox: Sequence[SettledRollout]) -> int:
@@ -30,7 +27,7 @@ def first_delivery(outbox: Sequence[SettledRollout]) -> int:
     total_bytes = 0
     for count, one in enumerate(outbox):
         total_bytes += wire_bytes(one)
-        if count and total_bytes > DELIVERY_BYTES:
+        if count and total_bytes > CALL_BYTES:
             return count
     return len(outbox)
 
@@ -51,7 +48,7 @@ def undeliverable(one: SettledRollout, problem: str) -> SettledRollout:
     failure = platform_failure(f"The rollout ended, but its worker could not hand it over: {problem}.")
     failed = Settled(rollout=failed_rollout(began, messages, failure), attempts=settled.attempts)
     short = one.model_copy(update={"body": failed.model_dump_json()})
-    if wire_bytes(short) <= DELIVERY_BYTES:
+    if wire_bytes(short) <= CALL_BYTES:
         return short
     shortest = Settled(rollout=failed_rollout(began, (), failure))
     return one.model_copy(update={"body": shortest.model_dump_json()})

@@ -13,8 +13,9 @@ from rft.core.spec import RunSpec
 from rft.rollouts.ended_conversation import EndedConversation
 
 SMALLEST, LARGEST = 16, 64
-SHARD_BYTES = 8 << 20
-"""A shard of more than one row has no more: a slow line carries it in time, and the platform takes it in."""
+CALL_BYTES = 8 << 20
+"""A shard of more than one row and a delivery of more than one rollout have no more (`json_bytes`): a slow line carries
+it in time, and the platform takes it in."""
 _SHARDS_OF_A_BURST = 8
 """A burst is cut into about so many, so that several workers have something of it."""
 
@@ -59,6 +60,11 @@ class Settled(Record):
     """The conversation ended, and its grade is still missing."""
     attempts: tuple[Attempt, ...] = ()
     """Calls that were tried for it."""
+
+
+def json_bytes(body: str) -> int:
+    """What a text of JSON adds to a call, whose JSON it is put into: it has no characters to escape but these two."""
+    return len(body.encode()) + body.count('"') + body.count("\\")
 
 
 def shard_sizes(rollouts: int) -> Sequence[int]:
