@@ -255,7 +255,9 @@ class ServiceConnection:
 
     def _failure(self, last: AttemptFailure) -> Failure:
         message = f"the {self._name} service at {public_url(self._url)} {last.message}"
-        return Failure(stage=Stage.PLATFORM, code=FailureCode.INTERNAL_ERROR, message=message, attempts=0)
+        return Failure(
+            stage=Stage.PLATFORM, code=FailureCode.INTERNAL_ERROR, message=message, status=last.status, attempts=0
+        )
 
     async def _keep_watching(self) -> None:
         while True:

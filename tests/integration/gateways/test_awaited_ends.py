@@ -3,18 +3,22 @@
 import asyncio
 import io
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
 
+from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.graders import StringCheckGrader
 from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.ids import trace_id
 from rft.core.spec import RetryBudget, RunSpec, ToolServer
+from rft.gateway_service.connection import ServiceConnection
 from rft.run_directory import layout
 from rft.run_directory.files import write_spec
 from rft.run_directory.open_rollouts import OpenRolloutsFile
 from rft.testing.faults import Fault, HttpAnswer, ReceivedCall
+from rft.tool_gateway.service_wire import ENDED_TOLD
 from rft.trainer.tell_left_open import main
 from tests.integration.gateways.conftest import CALLBACK_PATH, TOKEN, Town
 
@@ -83,3 +87,21 @@ async def test_a_service_of_an_earlier_release_is_told_as_before(
     assert sorted(call.headers["idempotency-key"] for call in town.endpoint.calls) == [
         f"{one}/rollout.ended" for one in LEFT_OPEN
     ]
+
+
+async def test_an_end_of_which_the_service_says_nothing_stays_for_the_next_try(
+    town: Town, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service would take it otherwise, as one of an earlier release does, and it would count as told."""
+    write_spec(run_dir, run_of(town, town.run(town.service()).url))
+    call = ServiceConnection.call
+
+    async def break_down(connection: ServiceConnection, operation: str, *given: Any, **more: Any) -> Any:
+        if operation == ENDED_TOLD:
+            return Failure(stage=Stage.PLATFORM, code=FailureCode.INTERNAL_ERROR, message="fell silent")
+        return await call(connection, operation, *given, **more)
+
+    monkeypatch.setattr(ServiceConnection, "call", break_down)
+    assert await asyncio.to_thread(main, [str(run_dir)]) == 1
+    assert OpenRolloutsFile(run_dir / layout.OPEN_ROLLOUTS).left == LEFT_OPEN
+    assert town.endpoint.calls == []

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 from typing import TypeVar
 
 from rft.core.attempt import Attempt
@@ -145,8 +146,12 @@ class RemoteToolGateway:
             told = await self._send_end(ENDED_TOLD, request, RolloutEndedReply)
             if isinstance(told, RolloutEndedReply):
                 return told.is_told
-            # A service of an earlier release knows no such call.
+            if told.status != HTTPStatus.NOT_FOUND:  # As of a service of an earlier release, which has no such call.
+                return self._is_told(told, request)
         reply = await self._send_end(ENDED, request, ServiceReply)
+        return self._is_told(reply, request)
+
+    def _is_told(self, reply: ServiceReply | Failure, request: RolloutEnded) -> bool:
         if isinstance(reply, Failure):
             _log.warning("the end of rollout %s could not be told: %s", request.trace_id, reply.message)
         return not isinstance(reply, Failure)
