@@ -14,7 +14,6 @@ from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.service import found_job
 from rft.platform.lifecycle.deletion_repository import DeletionRepository
 from rft.platform.lifecycle.events import notify
-from rft.platform.models.permission_repository import PermissionRepository
 from rft.platform.store.unit_of_work import unit_of_work
 from rft.run_directory.files import has_open_rollouts
 from rft.run_directory.lock import RunDirectoryBusy, locked
@@ -39,7 +38,7 @@ async def delete_job(services: Services, job_id: str) -> None:
         for file_id in deleted.result_files:
             if await FileRepository(uow.connection).get(file_id) is not None:
                 await delete_file(uow, services.file_store, file_id)
-        await PermissionRepository(uow.connection).delete_all(fine_tuned_model_name(job, services.settings))
+        await rows.delete_permissions(fine_tuned_model_name(job, services.settings))
         await notify(uow.connection, job_id)
         # Before the commit: while anything of it is left, the job is there to be deleted again.
         await rows.wait_for_files()

@@ -43,6 +43,13 @@ class DeletionRepository:
             await cursor.execute(_DELETE, values)
             return await cursor.fetchone()
 
+    async def delete_permissions(self, final_model: str) -> None:
+        """Permissions of a job's model and of its checkpoints, which are known by name."""
+        await self._connection.execute(
+            "delete from checkpoint_permissions where model = %(model)s or starts_with(model, %(model)s || ':')",
+            {"model": final_model},
+        )
+
     async def wait_for_files(self) -> None:
         """Large files take long to delete: this transaction may stand still meanwhile."""
         await self._connection.execute("set local idle_in_transaction_session_timeout = 0")

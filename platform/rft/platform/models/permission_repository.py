@@ -72,13 +72,6 @@ class PermissionRepository:
         )
         return cursor.rowcount > 0
 
-    async def delete_all(self, final_model: str) -> None:
-        """Those of a job's model and of its checkpoints."""
-        await self._connection.execute(
-            "delete from checkpoint_permissions where model = %(model)s or starts_with(model, %(model)s || ':')",
-            {"model": final_model},
-        )
-
     async def _fetch(self, query: LiteralString, values: Mapping[str, object]) -> list[PermissionRow]:
         async with self._connection.cursor(row_factory=class_row(PermissionRow)) as cursor:
             await cursor.execute(query, values)
