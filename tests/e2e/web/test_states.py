@@ -110,3 +110,15 @@ async def test_a_held_job_is_told_on_every_page_with_the_way_to_it(
         await expect(told, address).to_contain_text("watched has waited for tool 'search' since")
     await told.get_by_role("link", name="watched").click()
     await expect(page).to_have_url(f"{platform.url}/jobs/{job.id}")
+
+
+async def test_a_job_that_the_platform_paused_is_told_above_other_pages(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="failed-by-us")
+    await job.start()
+    await job.fail_as_platform("Twice in a row the platform could not finish a step.")
+    await sign_in(page, platform.url, platform.key, "/settings")
+    told = page.get_by_role("status").filter(has_text="The platform paused a job")
+    await expect(told).to_contain_text("failed-by-us has stood still since")
+    await told.get_by_role("link", name="failed-by-us").click()
+    await expect(page.locator(".hold-banner")).to_contain_text("could not finish a step")
+    await expect(told).to_have_count(0)

@@ -1,4 +1,4 @@
-"""`/v1/dashboard/condition`: room on the disk, and jobs that are held."""
+"""`/v1/dashboard/condition`: room on the disk, and jobs that are held or were paused by the platform."""
 
 import time
 from pathlib import Path
@@ -32,6 +32,7 @@ async def test_a_disk_with_room_and_no_job_is_nothing_to_tell(migrated_url: str,
     assert (disk["is_full"], disk["least_bytes"]) == (False, 1)
     assert disk["free_bytes"] > 1
     assert (condition["held_jobs"], condition["held_jobs_left_out"]) == ([], 0)
+    assert (condition["platform_paused_jobs"], condition["platform_paused_jobs_left_out"]) == ([], 0)
 
 
 async def test_a_full_disk_and_held_jobs_are_told_the_newest_first(migrated_url: str, tmp_path: Path) -> None:
@@ -56,3 +57,25 @@ async def test_a_full_disk_and_held_jobs_are_told_the_newest_first(migrated_url:
     assert [(job["id"], job["name"]) for job in held] == [(f"ftjob-{n}", f"job {n}") for n in (6, 5, 4, 3, 2)]
     assert held[0]["hold"] == hold
     assert condition["held_jobs_left_out"] == 1
+    assert condition["platform_paused_jobs"] == []
+
+
+async def test_jobs_that_the_platform_paused_are_told_and_those_that_their_customer_paused_are_not(
+    migrated_url: str, tmp_path: Path
+) -> None:
+    reason = {"code": "platform_failure", "message": "out of memory", "since": 1700000000.5, "step": 3}
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        for number in range(8):
+            await connection.execute(
+                "insert into jobs (id, status, created_at, model, base_model_path, training_file, suffix, seed, method,"
+                " request, pause_reason) values (%s, 'paused', now() + make_interval(secs => %s),"
+                " 'tiny', 'tiny', 'file-1', %s, 1, '{}', '{}', %s)",
+                (f"ftjob-{number}", number, f"job {number}", None if number == 7 else Jsonb(reason)),
+            )
+    condition = await told(migrated_url, tmp_path / "home", min_free_bytes=1)
+    paused = condition["platform_paused_jobs"]
+    assert isinstance(paused, list)
+    assert [(job["id"], job["name"]) for job in paused] == [(f"ftjob-{n}", f"job {n}") for n in (6, 5, 4, 3, 2)]
+    assert paused[0]["pause_reason"] == reason
+    assert condition["platform_paused_jobs_left_out"] == 2
+    assert condition["held_jobs"] == []

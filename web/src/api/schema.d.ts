@@ -1123,6 +1123,8 @@ export interface components {
              * @constant
              */
             object: "dashboard.condition";
+            platform_paused_jobs: components["schemas"]["PlatformPausedJob"][];
+            platform_paused_jobs_left_out: number;
         };
         ContentRow: {
             item: {
@@ -2470,6 +2472,12 @@ export interface components {
                 [key: string]: components["schemas"]["TokenUsage"];
             };
         };
+        PauseReason: {
+            code: string;
+            message: string;
+            since: number;
+            step: number | null;
+        };
         PauseReasonObject: {
             code: string;
             message: string;
@@ -2498,6 +2506,11 @@ export interface components {
             rollouts: number;
             rows_per_step: number;
             think_time_s: number;
+        };
+        PlatformPausedJob: {
+            id: string;
+            name: string | null;
+            pause_reason: components["schemas"]["PauseReason"];
         };
         PlaygroundBody: {
             item?: {

@@ -8,9 +8,11 @@ import { fileSize, moment } from "../lib/format";
 export function ConditionBars() {
   const { condition, outage, seenAt, isTrying, retry } = useCondition();
   const [path] = useLocation();
-  // A held job's own page has all of it.
-  const held = condition?.held_jobs.filter((job) => path !== `/jobs/${job.id}`) ?? [];
-  const now = useNow(outage !== null || held.length > 0);
+  // A job's own page has all of it.
+  const isElsewhere = (job: { id: string }) => path !== `/jobs/${job.id}`;
+  const held = condition?.held_jobs.filter(isElsewhere) ?? [];
+  const paused = condition?.platform_paused_jobs.filter(isElsewhere) ?? [];
+  const now = useNow(outage !== null || held.length + paused.length > 0);
   return (
     <div className="condition-bars" role="status">
       {outage && (
@@ -29,8 +31,26 @@ export function ConditionBars() {
         </div>
       )}
       {condition?.disk?.is_full && <DiskFull disk={condition.disk} />}
-      {!outage && condition && held.length > 0 && (
-        <Held held={held} now={now} more={condition.held_jobs_left_out} isQuiet={path === "/"} />
+      {/* The list of jobs says it beside each. */}
+      {!outage && condition && path !== "/" && (
+        <>
+          <Stopped
+            jobs={paused.map((job) => ({
+              ...job,
+              why: `has stood still since ${moment(job.pause_reason.since, now)}; its page says why`,
+            }))}
+            more={condition.platform_paused_jobs_left_out}
+            title={(count) => (count === 1 ? "The platform paused a job" : `The platform paused ${count} jobs`)}
+          />
+          <Stopped
+            jobs={held.map((job) => ({
+              ...job,
+              why: `has waited for ${job.hold.endpoint} since ${moment(job.hold.since, now)}`,
+            }))}
+            more={condition.held_jobs_left_out}
+            title={(count) => (count === 1 ? "A job is held" : `${count} jobs are held`)}
+          />
+        </>
       )}
     </div>
   );
@@ -49,25 +69,21 @@ function DiskFull({ disk }: { disk: NonNullable<Condition["disk"]> }) {
   );
 }
 
-interface HeldProps {
-  held: Condition["held_jobs"];
-  /** Unix seconds. */
-  now: number;
+interface StoppedProps {
+  jobs: readonly { id: string; name: string | null; why: string }[];
   more: number;
-  /** The list of jobs says it beside each. */
-  isQuiet: boolean;
+  title(count: number): string;
 }
 
-function Held({ held, now, more, isQuiet }: HeldProps) {
-  if (isQuiet) return null;
+function Stopped({ jobs, more, title }: StoppedProps) {
+  if (jobs.length === 0) return null;
   return (
     <div className="banner warn">
-      <strong>{held.length + more === 1 ? "A job is held" : `${held.length + more} jobs are held`}</strong>
+      <strong>{title(jobs.length + more)}</strong>
       <ul>
-        {held.map((job) => (
+        {jobs.map((job) => (
           <li key={job.id}>
-            <Link href={`/jobs/${job.id}`}>{job.name ?? job.id}</Link> has waited for {job.hold.endpoint} since{" "}
-            {moment(job.hold.since, now)}
+            <Link href={`/jobs/${job.id}`}>{job.name ?? job.id}</Link> {job.why}
           </li>
         ))}
         {more > 0 && (
