@@ -12,12 +12,21 @@ from rft.core.events import Notice, PolicyMeasured, RunEnded, RunStarted, StepDo
 from rft.core.progress import Activity, RoundProgress, RunProgress
 from rft.core.rollout import Split
 from tests.e2e.web.run_records import events, step_events
-from tests.e2e.web.seeded_platform import Platform
+from tests.e2e.web.seeded_platform import Platform, SeededJob
 from tests.e2e.web.watched_page import PageProblems, shown, sign_in
 
 
 def step_done(train_events: list[TrainEvent]) -> StepDone:
     return next(event for event in train_events if isinstance(event, StepDone))
+
+
+async def opened_job(platform: Platform, page: Page, *, suffix: str, until_step: int) -> SeededJob:
+    """One under way, with so many steps, and its page."""
+    job = await platform.new_job(suffix=suffix)
+    await job.start()
+    await job.write(events(job.shape, until_step=until_step, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    return job
 
 
 async def test_curves_grow_as_steps_are_ingested(platform: Platform, page: Page) -> None:
@@ -58,10 +67,7 @@ async def test_curves_grow_as_steps_are_ingested(platform: Platform, page: Page)
 
 
 async def test_a_step_that_is_told_shows_the_reward_that_a_reload_shows(platform: Platform, page: Page) -> None:
-    job = await platform.new_job(suffix="told")
-    await job.start()
-    await job.write(events(job.shape, until_step=0, is_ended=False))
-    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    job = await opened_job(platform, page, suffix="told", until_step=0)
     await expect(page.locator(".liveness")).to_have_text("live")
     *finished, done = step_events(job.shape, job.shape.eval_interval)
     assert isinstance(done, StepDone)
@@ -91,10 +97,7 @@ async def test_a_slow_step_shows_where_its_rollouts_are(platform: Platform, page
 
 
 async def test_a_resumed_run_takes_void_steps_back(platform: Platform, page: Page) -> None:
-    job = await platform.new_job(suffix="resumed")
-    await job.start()
-    await job.write(events(job.shape, until_step=4, is_ended=False))
-    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    job = await opened_job(platform, page, suffix="resumed", until_step=4)
     canvas = page.locator(".chart-canvas").first
     await expect(canvas).to_have_attribute("data-points", "5")
     await expect(page.locator(".liveness")).to_have_text("live")
@@ -108,10 +111,7 @@ async def test_a_resumed_run_takes_void_steps_back(platform: Platform, page: Pag
 async def test_a_step_that_ends_while_the_curves_are_asked_for_again_is_not_lost(
     platform: Platform, page: Page
 ) -> None:
-    job = await platform.new_job(suffix="overtaken")
-    await job.start()
-    await job.write(events(job.shape, until_step=4, is_ended=False))
-    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    job = await opened_job(platform, page, suffix="overtaken", until_step=4)
     canvas = page.locator(".chart-canvas").first
     await expect(canvas).to_have_attribute("data-points", "5")
     await expect(page.locator(".liveness")).to_have_text("live")
@@ -138,10 +138,7 @@ async def test_a_step_that_ends_while_the_curves_are_asked_for_again_is_not_lost
 async def test_the_page_goes_on_after_the_connection_broke(
     platform: Platform, page: Page, page_problems: PageProblems
 ) -> None:
-    job = await platform.new_job(suffix="offline")
-    await job.start()
-    await job.write(events(job.shape, until_step=1, is_ended=False))
-    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    job = await opened_job(platform, page, suffix="offline", until_step=1)
     await expect(page.locator(".liveness")).to_have_text("live")
     page_problems.tolerated.append(r"ERR_INTERNET_DISCONNECTED|ERR_FAILED|ERR_NETWORK")
     await page.route("**/stream", lambda route: route.abort())
@@ -166,10 +163,7 @@ LOOK_ELSEWHERE, LOOK_AGAIN = [
 async def test_hidden_pages_of_a_live_job_leave_connections_to_others_and_still_follow_it(
     platform: Platform, page: Page
 ) -> None:
-    job = await platform.new_job(suffix="watched")
-    await job.start()
-    await job.write(events(job.shape, until_step=2, is_ended=False))
-    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    job = await opened_job(platform, page, suffix="watched", until_step=2)
     pages = [page, *[await page.context.new_page() for _ in range(7)]]
     for one, is_last in zip(pages, [*[False] * 7, True], strict=True):
         await one.goto(f"{platform.url}/jobs/{job.id}")
@@ -193,10 +187,7 @@ async def test_hidden_pages_of_a_live_job_leave_connections_to_others_and_still_
 
 
 async def test_a_page_is_live_only_while_a_stream_feeds_it(platform: Platform, page: Page) -> None:
-    job = await platform.new_job(suffix="unfed")
-    await job.start()
-    await job.write(events(job.shape, until_step=1, is_ended=False))
-    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await opened_job(platform, page, suffix="unfed", until_step=1)
     await expect(page.locator(".liveness")).to_have_text("live")
     await page.evaluate(LOOK_ELSEWHERE)
     await expect(page.locator(".liveness")).to_have_text("connecting")

@@ -25,6 +25,17 @@ async def told(database_url: str, home: Path, *, min_free_bytes: int) -> dict[st
             return (await client.get("/v1/dashboard/condition")).raise_for_status().json()
 
 
+async def insert_paused_jobs(connection: psycopg.AsyncConnection, count: int) -> None:
+    """`ftjob-0` and so on, each newer than the one before."""
+    for number in range(count):
+        await connection.execute(
+            "insert into jobs (id, status, created_at, model, base_model_path, training_file, suffix, seed, method,"
+            " request) values (%s, 'paused', now() + make_interval(secs => %s), 'tiny', 'tiny', 'file-1', %s, 1, '{}',"
+            " '{}')",
+            (f"ftjob-{number}", number, f"job {number}"),
+        )
+
+
 async def test_a_disk_with_room_and_no_job_is_nothing_to_tell(migrated_url: str, tmp_path: Path) -> None:
     condition = await told(migrated_url, tmp_path / "home", min_free_bytes=1)
     disk = condition["disk"]
@@ -39,15 +50,11 @@ async def test_a_full_disk_and_held_jobs_are_told_the_newest_first(migrated_url:
     since = time.time()
     hold = {"endpoint": "tool 'search'", "stage": "tool", "reason": "it answers 503", "since": since, "step": 3}
     async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
-        for number in range(7):
-            await connection.execute(
-                "insert into jobs (id, status, created_at, model, base_model_path, training_file, suffix, seed, method,"
-                " request, hold, lease_owner, lease_until) values (%s, 'paused', now() + make_interval(secs => %s),"
-                " 'tiny', 'tiny', 'file-1', %s, 1, '{}', '{}', %s, 'here', now() + interval '1 hour')",
-                (f"ftjob-{number}", number, f"job {number}", Jsonb(hold)),
-            )
+        await insert_paused_jobs(connection, 7)
         await connection.execute(
-            "update jobs set hold = null, lease_owner = null, lease_until = null where id = 'ftjob-0'"
+            "update jobs set hold = %s, lease_owner = 'here', lease_until = now() + interval '1 hour'"
+            " where id <> 'ftjob-0'",
+            (Jsonb(hold),),
         )
     condition = await told(migrated_url, tmp_path / "home", min_free_bytes=MORE_THAN_ANY_DISK)
     disk, held = condition["disk"], condition["held_jobs"]
@@ -65,13 +72,8 @@ async def test_jobs_that_the_platform_paused_are_told_and_those_that_their_custo
 ) -> None:
     reason = {"code": "platform_failure", "message": "out of memory", "since": 1700000000.5, "step": 3}
     async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
-        for number in range(8):
-            await connection.execute(
-                "insert into jobs (id, status, created_at, model, base_model_path, training_file, suffix, seed, method,"
-                " request, pause_reason) values (%s, 'paused', now() + make_interval(secs => %s),"
-                " 'tiny', 'tiny', 'file-1', %s, 1, '{}', '{}', %s)",
-                (f"ftjob-{number}", number, f"job {number}", None if number == 7 else Jsonb(reason)),
-            )
+        await insert_paused_jobs(connection, 8)
+        await connection.execute("update jobs set pause_reason = %s where id <> 'ftjob-7'", (Jsonb(reason),))
     condition = await told(migrated_url, tmp_path / "home", min_free_bytes=1)
     paused = condition["platform_paused_jobs"]
     assert isinstance(paused, list)
