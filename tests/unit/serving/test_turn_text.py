@@ -90,8 +90,8 @@ def test_behind_a_thought_that_was_told_as_text_the_answer_is_told_whole() -> No
     """Nothing had opened it: that it was one is known once it closes."""
     turn = "Let me see.</think>\n\nSeven END"
     text = told(turn, [3], stop=("\n", "END"))
-    assert (text.told, text.end("Seven END", turn)) == ("Let me see.", "\nSeven ")
-    assert (text.told, text.is_stopped) == ("Let me see.\nSeven ", True)
+    assert (text.told, text.end("Seven END", turn)) == ("Let me see.", " Seven ")
+    assert (text.told, text.is_stopped) == ("Let me see. Seven ", True)
     text = told("Let me see.</think>", [3])
     assert text.end("", "Let me see.</think>") == ""
 
@@ -118,11 +118,15 @@ STOPS = [
 @example("Say END. Now", [3], ("END", "D."))
 @example("baba", [9], ("baba", "ab"))
 @example('Hi <tool_call>{"name": "f", "arguments": {}}</tool_call>', [4], ("call", "<"))
+@example("ENDEND</think>END", [1], ("END\n",))
+@example('ab<tool_call>{"name": "f", "arguments": {}}</tool_call>ab', [4], ("aba",))
 def test_a_stop_sequence_and_what_follows_is_never_told(turn: str, sizes: list[int], stop: tuple[str, ...]) -> None:
     text = told(turn, sizes, stop=stop)
-    text.end(SYNTAX.read(turn, ()).content, turn)
+    content = SYNTAX.read(turn, ()).content
+    text.end(content, turn)
     assert not any(one in text.told for one in stop)
-    assert not text.is_stopped or any(one in turn for one in stop)
+    # Where a call stood within the content, what stands around it may make one.
+    assert not text.is_stopped or any(one in turn or one in content for one in stop)
     if not any(mark in turn for mark in ("<think>", "</think>", "<tool_call>")):
         # That which ends first: whoever reads token by token sees no other.
         whole = turn.lstrip()

@@ -12,6 +12,8 @@ _BROKEN = "\ufffd"
 _CHARACTER_TOKENS = 4
 """Of one character at most: UTF-8 writes none in more bytes, and no token is less than a byte."""
 _SOME_TEXT = "x"
+_SEPARATORS = ("\n", " ")
+"""Between what was told and what follows it, where neither continues the other."""
 
 
 class IncrementalText:
@@ -99,7 +101,8 @@ class TurnText:
         if content.startswith(self._told):
             return self._tell(content, _space_behind(content, turn))
         before, self._told = self._told, ""
-        more = f"\n{self._tell(content, _space_behind(content, turn))}"
+        separator = next((one for one in _SEPARATORS if not self._stands_across(before, one, content)), "")
+        more = separator + self._tell(content, _space_behind(content, turn))
         self._told = before + more
         return more
 
@@ -146,6 +149,12 @@ class TurnText:
     def _new(self) -> int:
         """Before it no literal begins that is not in what was told as a whole, and that has none."""
         return max(0, len(self._told) - self._longest)
+
+    def _stands_across(self, before: str, separator: str, content: str) -> bool:
+        """Whether a stop sequence that nobody wrote would stand in what is told, on account of the separator."""
+        end = len(before) + len(separator)
+        found = (before + separator + content).find
+        return any(found(one, max(0, len(before) - len(one) + 1), end + len(one) - 1) >= 0 for one in self._stop)
 
     def _tell(self, content: str, space: str) -> str:
         """`space`: what stands behind the content; a stop sequence may end in it."""
