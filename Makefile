@@ -22,8 +22,9 @@ install: $(VENV)/.installed ## the virtual environment with everything in it
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[platform,gateways,trainer,graders,examples,dev]'
-	@# On all cores, where pip takes one. Some packages bring files that are no Python; who needs them would hear of it.
-	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+	@# On all cores, where pip takes one, but tests of others and models of which one or two are loaded: a third of all.
+	@# Some packages bring files that are no Python; who needs them would hear of it.
+	@$(BIN)/python -m compileall -qq -j 0 -x '/tests/|/transformers/models/' $(VENV)/lib || true
 	@touch $@
 
 check: install ## formatting, lint, types, import contracts, architecture
