@@ -8,6 +8,8 @@ from rft.run_directory.write_all import write_all
 
 _MOST_LINES = 65_536
 """Beyond twice what is open; more are written anew."""
+MOST_UNTOLD = 4096
+"""Ends that are tried again. A server that takes none would be asked for those of its whole history."""
 _LINE = re.compile(rb"([+-])(trace_[0-9a-f-]{36})\n")
 _LINE_BYTES = 44
 
@@ -16,15 +18,16 @@ class OpenRolloutsFile:
     """A journal in the run directory: `+` for a beginning, `-` for a told end. Emptied whenever nothing is open, and
     cut down to what is open where that never comes: rollouts of the next steps may always be under way.
 
-    It outlives the process, not the machine: a host that lost its trainer's machine frees by its own deadline.
+    An end that could not be told stays open, for a process that tries again later. It outlives the process, not the
+    machine: a host that lost its trainer's machine frees by its own deadline.
     """
 
-    def __init__(self, path: Path, *, keeps_untold: bool = False) -> None:
-        """`keeps_untold`: what could not be told stays open, for a process that tries again later."""
+    def __init__(self, path: Path) -> None:
         self.left = _read(path)
         """Left open by the processes before this one, in the order of their beginnings."""
-        self._keeps_untold = keeps_untold
         self._path, self._open = path, dict.fromkeys(self.left)
+        self._untold: dict[str, None] = {}
+        """Of those: their ends could not be told; the first to go where they are too many."""
         self._file: FileIO | None = None
         self._lines = path.stat().st_size // _LINE_BYTES if path.exists() else 0
 
@@ -35,8 +38,12 @@ class OpenRolloutsFile:
 
     def close(self, trace_id: str, *, is_told: bool) -> None:
         """Its end was told, or could not be told within the retry budget."""
-        if self._keeps_untold and not is_told:
-            return
+        if not is_told:
+            self._untold[trace_id] = None
+            if len(self._untold) <= MOST_UNTOLD:
+                return
+            trace_id = next(iter(self._untold))
+        self._untold.pop(trace_id, None)
         self._open.pop(trace_id, None)
         self._write(f"-{trace_id}\n")
         if self._file is not None and not self._open:

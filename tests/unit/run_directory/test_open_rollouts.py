@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rft.core.ids import trace_id
-from rft.run_directory.open_rollouts import OpenRolloutsFile
+from rft.run_directory.open_rollouts import MOST_UNTOLD, OpenRolloutsFile
 
 IDS = [trace_id(uuid.UUID(int=number)) for number in range(5)]
 
@@ -84,15 +84,28 @@ def test_whenever_a_process_dies_only_its_torn_last_line_is_lost(
     assert set(OpenRolloutsFile(path).left) == set(is_open)
 
 
-@pytest.mark.parametrize("keeps_untold", [False, True])
-def test_an_end_that_could_not_be_told_is_closed_unless_somebody_tries_again(
-    tmp_path: Path, *, keeps_untold: bool
-) -> None:
+def test_an_end_that_could_not_be_told_stays_open_for_whoever_tries_again(tmp_path: Path) -> None:
     path = tmp_path / "open.log"
-    book = OpenRolloutsFile(path, keeps_untold=keeps_untold)
+    book = OpenRolloutsFile(path)
     for one in IDS[:2]:
         book.begin(one)
     book.close(IDS[0], is_told=True)
     book.close(IDS[1], is_told=False)
     book.shut()
-    assert OpenRolloutsFile(path).left == ([IDS[1]] if keeps_untold else [])
+    assert OpenRolloutsFile(path).left == [IDS[1]]
+    again = OpenRolloutsFile(path)
+    again.close(IDS[1], is_told=True)
+    again.shut()
+    assert OpenRolloutsFile(path).left == []
+
+
+def test_of_many_ends_that_could_not_be_told_the_latest_stay_open(tmp_path: Path) -> None:
+    path = tmp_path / "open.log"
+    book = OpenRolloutsFile(path)
+    ids = [trace_id(uuid.UUID(int=number)) for number in range(MOST_UNTOLD + 2)]
+    for one in ids:
+        book.begin(one)
+        book.close(one, is_told=False)
+    book.begin(IDS[0])
+    book.shut()
+    assert OpenRolloutsFile(path).left == [*ids[2:], IDS[0]]

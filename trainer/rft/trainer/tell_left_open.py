@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _tell(run_dir: Path, secrets: RunSecrets) -> int:
-    open_rollouts = OpenRolloutsFile(run_dir / layout.OPEN_ROLLOUTS, keeps_untold=True)
+    open_rollouts = OpenRolloutsFile(run_dir / layout.OPEN_ROLLOUTS)
     if not open_rollouts.left:
         return 0
     spec = read_spec(run_dir)
