@@ -9,7 +9,7 @@ from math import comb, fsum, pi, sqrt, tan
 from statistics import NormalDist
 
 from rft.core.base import Record
-from rft.core.group import are_equal
+from rft.core.group import are_equal, is_rounding
 
 RewardsByRow = Sequence[Sequence[float]]
 """The graded rewards of each row; rows may have any number of them, also none."""
@@ -67,7 +67,7 @@ def estimate_reward(rewards_by_row: RewardsByRow, *, confidence: float = CONFIDE
     row_means = [_mean(rewards) for rewards in graded]
     rows = len(row_means)
     if not is_on_the_scale(graded):
-        interval = _student_interval(row_means, confidence)
+        interval = _student_interval(row_means, confidence, largest=_largest(graded))
         return interval and RewardEstimate(mean=_mean(row_means), low=interval[0], high=interval[1], rows=rows)
     row_means = [min(1.0, max(0.0, mean)) for mean in row_means]
     mean = min(1.0, _mean(row_means))
@@ -92,9 +92,11 @@ def estimate_difference(
     """
     pairs = [(first, second) for first, second in zip(first_by_row, second_by_row, strict=True) if first and second]
     differences = [_difference(_mean(first), _mean(second)) for first, second in pairs]
-    interval = (_bonett_price_interval if all(map(is_on_the_scale, pairs)) else _student_interval)(
-        differences, confidence
-    )
+    if all(map(is_on_the_scale, pairs)):
+        interval = _bonett_price_interval(differences, confidence)
+    else:
+        largest = max(map(_largest, pairs), default=0.0)
+        interval = _student_interval(differences, confidence, largest=largest)
     if interval is None:
         return None
     better, worse = (sum(sign * one > 0 for one in differences) for sign in (1, -1))
@@ -151,6 +153,10 @@ def variance_within_rows(rewards_by_row: RewardsByRow) -> float | None:
     return _mean(variances) if variances else None
 
 
+def _largest(rewards_by_row: RewardsByRow) -> float:
+    return max((abs(reward) for rewards in rewards_by_row for reward in rewards), default=0.0)
+
+
 def _mean(values: Sequence[float]) -> float:
     return fsum(values) / len(values)
 
@@ -183,9 +189,9 @@ def _bonett_price_interval(differences: Sequence[float], confidence: float) -> t
     return max(-1.0, min(difference, centre - reach)), min(1.0, max(difference, centre + reach))
 
 
-def _student_interval(values: Sequence[float], confidence: float) -> tuple[float, float] | None:
-    """Of the mean; None where nothing tells how far values spread."""
-    if len(values) < 2 or are_equal(values):
+def _student_interval(values: Sequence[float], confidence: float, *, largest: float) -> tuple[float, float] | None:
+    """Of the mean; None where nothing tells how far values spread. `largest`: what rounding is held against."""
+    if len(values) < 2 or is_rounding(max(values) - min(values), of=largest):
         return None
     mean, rows = _mean(values), len(values)
     variance = fsum((value - mean) ** 2 for value in values) / (rows - 1)

@@ -35,7 +35,12 @@ class Group:
 def are_equal(rewards: Sequence[float]) -> bool:
     """Whether all of them, one at least, are the same but for rounding."""
     lowest, highest = min(rewards), max(rewards)
-    return highest - lowest < max(_ROUNDING, _ROUNDING_OF_LARGE * max(-lowest, highest))
+    return is_rounding(highest - lowest, of=max(-lowest, highest))
+
+
+def is_rounding(difference: float, *, of: float) -> bool:
+    """Whether rewards may differ by so much and be the same; `of`: the largest of them, without its sign."""
+    return difference < max(_ROUNDING, _ROUNDING_OF_LARGE * of)
 
 
 def is_higher(reward: float, than: float) -> bool:

@@ -79,14 +79,17 @@ class Message(Record):
 
 def in_order_of_calls(messages: Sequence[Message]) -> Iterator[Message]:
     """The messages, answers in the order of the calls before them: most templates show no ids, and clients answer as
-    tools end."""
+    tools end. Left as they are where ids do not tell which call each answers."""
     place = 0
     while place < len(messages):
         message = messages[place]
         behind = [*takewhile(lambda one: one.role is Role.TOOL, messages[place + 1 :])]
         places = {call.call_id: number for number, call in enumerate(message.tool_calls)}
+        answered = {answer.tool_call_id or "" for answer in behind}
+        if len(places) == len(message.tool_calls) and places.keys() >= answered:
+            behind.sort(key=lambda answer: places[answer.tool_call_id or ""])
         yield message
-        yield from sorted(behind, key=lambda answer: places.get(answer.tool_call_id or "", len(places)))
+        yield from behind
         place += 1 + len(behind)
 
 

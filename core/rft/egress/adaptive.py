@@ -279,7 +279,8 @@ class AdaptiveWindow:
         self._adopt_as_light()
 
     def _adopt_as_light(self) -> None:
-        self._light, self._light_limit, self._now = self._now, self._limit, _Latency()
+        self._light, self._light_limit, self._faster_rounds = self._now, self._limit, 0
+        self._now = _Latency()
         self._grow()
 
     def _enter(self, phase: _Phase, limit: float, *, skip: int | None = None) -> None:

@@ -10,7 +10,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
-from rft.grader_gateway.second_verdicts import is_another_label, is_another_number
+from rft.grader_gateway.second_verdicts import PossibleVerdicts, is_another_label, is_another_number
 
 UNREADABLE = "model_grader_parse_error"
 """`Failure.detail` of an answer that holds no verdict: a name of the contract."""
@@ -21,6 +21,7 @@ _MOST_BRACES = 500
 _MARKS = " \t\r\n`*"
 """What stands between a word and the object that it introduces, with the language of a fence."""
 _FENCE_LANGUAGE = "json"
+_ANY = PossibleVerdicts()
 _GAP = ";\n"
 """In place of an object: no value goes on behind it."""
 
@@ -42,10 +43,9 @@ class _Found:
     end: int
 
 
-def field_of_answer(text: str, key: str, choices: Sequence[str] = ()) -> JsonValue | Unreadable:
+def field_of_answer(text: str, key: str, possible: PossibleVerdicts = _ANY) -> JsonValue | Unreadable:
     """The named field of the last object that has it; the whole answer where it holds no object; else None.
 
-    `choices`: values that it may have, where they are texts.
     Where the key stands once more with another value, in whatever spelling, and that is no JSON, nobody knows which
     verdict is the judge's: the object may be a quotation of what is judged.
     """
@@ -57,24 +57,24 @@ def field_of_answer(text: str, key: str, choices: Sequence[str] = ()) -> JsonVal
         return None
     chosen = objects[place]
     value, behind = chosen.value[key], text[chosen.end :]
-    if f'"{key}"' in behind or _names_another(_spelled(key), value, behind, choices):
+    if f'"{key}"' in behind or _names_another(_spelled(key), value, behind, possible):
         return Unreadable(f"gave a last {key} that cannot be read: {show(behind.strip())}")
     before = _between(text, objects[: place + 1])
-    if _has_another_before(key, value, before, choices, is_last=not any(map(str.isalnum, behind))):
+    if _has_another_before(key, value, before, possible, is_last=not any(map(str.isalnum, behind))):
         return Unreadable(f"gave another {key} before its last: {show(before.strip())}")
     return value
 
 
-def _has_another_before(key: str, value: JsonValue, before: str, choices: Sequence[str], *, is_last: bool) -> bool:
+def _has_another_before(key: str, value: JsonValue, before: str, possible: PossibleVerdicts, *, is_last: bool) -> bool:
     """In what looks like an object; of words only where more follow, as judges weigh results before a last object."""
     told = before.rstrip(_MARKS)
     if told.casefold().endswith(_FENCE_LANGUAGE):
         told = told[: -len(_FENCE_LANGUAGE)].rstrip(_MARKS)
     brace = told.find("{")
     in_braces = rf"[{{,]\s*['\"`]?{re.escape(key)}['\"`]?\s*:"
-    if brace >= 0 and _names_another(in_braces, value, told[brace:], choices):
+    if brace >= 0 and _names_another(in_braces, value, told[brace:], possible):
         return True
-    return not is_last and _names_another(_spelled(key), value, told, choices)
+    return not is_last and _names_another(_spelled(key), value, told, possible)
 
 
 def _spelled(key: str) -> str:
@@ -82,20 +82,20 @@ def _spelled(key: str) -> str:
     return rf"\b{re.escape(key)}\b['\"`*]*\s*[:=]"
 
 
-def _names_another(naming: str, value: JsonValue, text: str, choices: Sequence[str]) -> bool:
+def _names_another(naming: str, value: JsonValue, text: str, possible: PossibleVerdicts) -> bool:
     """Whether a pattern of a key is followed by what is not this value."""
     found = re.finditer(rf"{naming}[\s'\"`*]*(?=[^\n])", text, re.IGNORECASE)
-    return any(_is_another(text, match.end(), value, choices) for match in found)
+    return any(_is_another(text, match.end(), value, possible) for match in found)
 
 
-def _is_another(text: str, at: int, value: JsonValue, choices: Sequence[str]) -> bool:
+def _is_another(text: str, at: int, value: JsonValue, possible: PossibleVerdicts) -> bool:
     """A number beside a number, an object beside an object; beside a text any other."""
     if isinstance(value, list | dict):
         return text.startswith(("{", "["), at)
     number = as_number(value)
     if number is not None:
-        return is_another_number(text, at, number)
-    return is_another_label(text, at, str(value).strip(), choices)
+        return is_another_number(text, at, number, possible.highest)
+    return is_another_label(text, at, str(value).strip(), possible.labels)
 
 
 def _between(text: str, objects: Sequence[_Found]) -> str:

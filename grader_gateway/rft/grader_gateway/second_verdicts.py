@@ -4,6 +4,7 @@ and no reward is made of it. Pure."""
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 _SIGN = r"[-+\u2212\u2013\u2014]"
 _NUMBER = rf"(?P<sign>{_SIGN}\s?)?(?P<number>(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)"
@@ -30,13 +31,23 @@ _GOES_ON = re.compile(r"[\w+\u2212\u2013-]|\s*(?:[/?]|or\b)")
 """A- is not A, nor is pass-with-notes pass."""
 
 
-def is_another_number(text: str, at: int, number: float) -> bool:
+@dataclass(frozen=True, slots=True)
+class PossibleVerdicts:
+    """What a judge was asked to choose from."""
+
+    labels: Sequence[str] = ()
+    """Where they are texts."""
+    highest: float | None = None
+    """Where they are numbers: the end of their scale, if it is known."""
+
+
+def is_another_number(text: str, at: int, number: float, highest: float | None) -> bool:
     """Whether the line from `at` on begins with a number that is not surely this one; words explain it."""
     line = text[at : at + _LINE_CHARS].partition("\n")[0]
     if not _DIGIT.search(line, 0, _NEAR_CHARS):
         return False
     told = _REPEATED.match(line)
-    return told is None or not any(math.isclose(one, number, abs_tol=1e-9) for one in _meant_by(told))
+    return told is None or not any(math.isclose(one, number, abs_tol=1e-9) for one in _meant_by(told, highest))
 
 
 def is_another_label(text: str, at: int, label: str, labels: Sequence[str]) -> bool:
@@ -50,14 +61,13 @@ def _begins_with(label: str, text: str, at: int) -> bool:
     return text[at : at + len(label)].casefold() == label.casefold()
 
 
-def _meant_by(told: re.Match[str]) -> Iterator[float]:
-    """What a written number may mean: in percent, of a whole, or as it stands. The last of 1/10 would be a guess, where
-    8/10 is a usual way to write 8 on a scale that ends with 10."""
+def _meant_by(told: re.Match[str], highest: float | None) -> Iterator[float]:
+    """What a written number may mean: in percent, of a whole, or as it stands. The last of 1/10 is a guess, unless the
+    scale ends with 10."""
     sign = -1.0 if told["sign"] and told["sign"][0] != "+" else 1.0
     number = sign * float(told["number"])
-    if told["percent"]:
-        yield number / 100
-    elif told["whole"] and float(told["whole"]):
-        yield number / float(told["whole"])
-    if number > 1 or not (told["percent"] or told["whole"]):
+    whole = 100.0 if told["percent"] else float(told["whole"] or 0)
+    if whole:
+        yield number / whole
+    if number > 1 or not (told["percent"] or told["whole"]) or whole == highest:
         yield number

@@ -222,14 +222,39 @@ async def test_events_have_no_gap_after_a_page_was_hidden_for_long(
     await expect(page.locator(".liveness")).to_have_text("live")
     await job.write(notices(range(200, 205)))
     await expect(items.first).to_contain_text("notice 204 of")
+    await all_are_there(page, 205)
+
+
+async def test_events_of_a_job_that_ended_while_nobody_looked_have_no_gap(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="ends")
+    await job.start()
+    await job.write(notices(range(10)))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    await job.write(notices(range(10, 20)))
+    log = page.get_by_role("list", name="Events, newest first")
+    await expect(log.get_by_role("listitem").first).to_contain_text("notice 19 of")
+
+    await page.evaluate(LOOK_ELSEWHERE)
+    await job.write([*notices(range(20, 200)), *step_events(job.shape, 0), RunEnded(outcome="succeeded", best_step=0)])
+    await expect(page.locator(".badge").first).to_have_text("succeeded")
+    async with page.expect_response("**/events?*type=message*"):
+        await page.evaluate(LOOK_AGAIN)
+    await expect(log).to_contain_text("notice 199 of")
+    await all_are_there(page, 200)
+
+
+async def all_are_there(page: Page, count: int) -> None:
+    """None of so many notices is left out, and none comes twice, before and after older ones are loaded."""
+    log = page.get_by_role("list", name="Events, newest first")
     numbers = await told_numbers(log)
-    assert numbers == list(range(204, 204 - len(numbers), -1)), "none is left out, none comes twice"
-    older = page.get_by_role("button", name="Older events")
+    assert numbers == list(range(count - 1, count - 1 - len(numbers), -1))
+    older, items = page.get_by_role("button", name="Older events"), log.get_by_role("listitem")
     while await older.count():
         before = await items.count()
         await older.click()
         await expect(items).not_to_have_count(before)
-    assert await told_numbers(log) == list(range(204, -1, -1))
+    assert await told_numbers(log) == list(range(count - 1, -1, -1))
 
 
 def notices(numbers: Iterable[int]) -> list[TrainEvent]:

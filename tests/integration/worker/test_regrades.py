@@ -239,6 +239,22 @@ async def test_rows_that_do_not_fit_the_grader_say_nothing_of_it(scene: Scene, m
     assert ended["report"]["failures_by_code"] == {"invalid_variable": 8}
 
 
+@pytest.mark.parametrize("status", [None, 503])
+async def test_a_judge_is_not_asked_on_and_on_beside_a_part_that_no_row_fits(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, status: int | None
+) -> None:
+    monkeypatch.setattr(running, "_BATCH", 4)
+    if status is not None:
+        scene.judge.faults = FaultSequence([Fault(FaultKind.STATUS, status=status)], last_stays=True)
+    typo = {"type": "string_check", "name": "typo", "input": "{{ item.anwser }}", "reference": "a", "operation": "eq"}
+    graders = {"typo": typo, "short": SCORE}
+    ended = await scene.finished(
+        grader={"type": "multi", "name": "both", "graders": graders, "calculate_output": "typo + short"}
+    )
+    assert ended["status"] == "failed"
+    assert ended["error"]["message"].startswith("None of the first 4 rollouts got a score (invalid_variable: 4)")
+
+
 async def test_a_job_that_is_deleted_while_its_order_is_checked_is_not_found(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

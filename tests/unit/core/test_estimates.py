@@ -233,6 +233,12 @@ def test_rounding_makes_no_row_better_or_worse_on_any_scale(scale: float) -> Non
     assert rounding is None or not (rounding.is_improvement or rounding.high < 0)
 
 
+def test_a_gain_that_every_row_has_alike_is_none_that_rounding_spreads() -> None:
+    large = [[scale * 1e9] for scale in (1.0, 2.0, 3.0)]
+    assert estimate_difference(large, [[reward + 0.1] for (reward,) in large]) is None
+    assert estimate_difference([[1.0], [2.0], [3.0]], [[1.1], [2.1], [3.1]]) is None
+
+
 @pytest.mark.parametrize("scale", [-1e8, 1e9, 1e12])
 def test_rounding_is_no_spread_of_rewards(scale: float) -> None:
     rounded = scale * (0.6 + 0.3 + 0.1)

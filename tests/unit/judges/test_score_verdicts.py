@@ -62,6 +62,14 @@ def test_a_verdict_that_another_number_follows_is_none(named: str, again: str) -
     assert isinstance(read_score(answer, 0.0, 1.0), Unreadable)
 
 
+@pytest.mark.parametrize("again", ["{}/{}", "{} out of {}", "**{}/{}**", "about {} of {} points"])
+@pytest.mark.parametrize(("low", "high"), [(1, 10), (1, 5), (0, 10), (0, 100), (0, 1)])
+def test_every_verdict_of_a_scale_may_be_repeated_as_a_share_of_its_end(low: int, high: int, again: str) -> None:
+    """The lowest, too: without it the mean would be one of the better answers alone."""
+    for number in (0.5, *range(low, high + 1)):
+        assert read_score(f"{verdict(number)}\n\nResult: {again.format(number, high)}", low, high) == max(low, number)
+
+
 @pytest.mark.parametrize(
     ("text", "score"),
     [

@@ -4,6 +4,7 @@ import { filesApi } from "../api/files";
 import { jobsApi } from "../api/jobs";
 import type { Action } from "../api/types";
 import { save } from "../lib/save";
+import { CONDITION } from "./condition";
 import { keys } from "./queries";
 
 interface Asked {
@@ -25,6 +26,7 @@ export function useActOnAny() {
     onSuccess: (job) => {
       cache.setQueryData(keys.job(job.id), job);
       void cache.invalidateQueries({ queryKey: keys.jobs });
+      void cache.invalidateQueries({ queryKey: CONDITION }); // It tells of jobs that stand still.
     },
     // The job is not what the page took it for.
     onError: (_, { jobId }) => void cache.invalidateQueries({ queryKey: keys.job(jobId), exact: true }),

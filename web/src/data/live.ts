@@ -4,7 +4,7 @@ import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { ApiError, type Page, type Positioned } from "../api/http";
 import { readStream, StreamBroken, type StreamHandlers, type StreamMessage } from "../api/stream";
 import type { Curves, Job, JobEvent } from "../api/types";
-import { fold, goingOn, reconnectDelay, type Span } from "../lib/fold";
+import { fold, goingOn, isBehind, reconnectDelay, type Span } from "../lib/fold";
 import { CONDITION } from "./condition";
 import { keys } from "./queries";
 import { useSession } from "./session";
@@ -16,10 +16,12 @@ export type Liveness = "connecting" | "live" | "interrupted" | "off";
 const HIDDEN_MS = 15_000;
 
 /**
- * Connected while `isWanted`, from `position` on; reconnects where it stopped, or when the position is another. Hidden
- * pages ask now and then: over HTTP/1.1, all pages of a browser share six connections to the platform.
+ * Connected while the job `isActive`, from `position` on, once that is known; reconnects where it stopped, or when the
+ * position is another. Hidden pages ask now and then: over HTTP/1.1, all pages of a browser share six connections to
+ * the platform.
  */
-export function useLive(jobId: string, isWanted: boolean, position: string | undefined): Liveness {
+export function useLive(jobId: string, isActive: boolean, position: string | undefined): Liveness {
+  const isWanted = isActive && position !== undefined;
   const cache = useQueryClient();
   const { refuse } = useSession();
   const [liveness, setLiveness] = useState<Liveness>("connecting");
@@ -40,6 +42,13 @@ export function useLive(jobId: string, isWanted: boolean, position: string | und
       void cache.invalidateQueries({ queryKey: keys.allRolloutHeads(jobId) });
     };
   }, [cache, isWanted, isVisible, jobId]);
+
+  useEffect(() => {
+    // What came while nobody looked, and no stream is going to tell: replies go on without a gap from what they have.
+    if (!isVisible || !isBehind(told.current, position, isActive ? undefined : 0)) return;
+    told.current = null;
+    cache.setQueryData(keys.liveEvents(jobId), []);
+  }, [cache, isActive, isVisible, jobId, position]);
 
   useEffect(() => {
     if (!isWanted || !isVisible) return;

@@ -1,5 +1,6 @@
 /** From the job's steps to what each chart draws. */
 import type { Baseline, RolloutStats, MeasuredSplit, Step, StepRecord } from "../api/types";
+import { areEqual } from "./equal_rewards";
 import { codeColor, PARTS, QUIET, toolColors, TOTAL, TRAIN, VALID } from "./palette";
 import { type Chart, chart, hasValues, line, type Marker, pick, type Series, type Values } from "./series";
 import { smoothed, smoothingWindow } from "./smooth";
@@ -62,7 +63,10 @@ function withFailuresAsZero(steps: readonly Step[], split: MeasuredSplit): Serie
   const values = pick(steps, (_, stats) => stats?.reward_mean_if_failures_were_zero, split);
   const means = pick(steps, (_, stats) => stats?.reward_mean, split);
   // But for rounding: where none failed, all rows have equally many grades.
-  const differs = values.some((value, i) => value !== null && Math.abs(value - (means[i] ?? Infinity)) > 1e-9);
+  const differs = values.some((value, i) => {
+    const mean = means[i] ?? null;
+    return value !== null && (mean === null || !areEqual([value, mean]));
+  });
   if (!differs) return [];
   const [label, color] = split === "train" ? ["Train, failures as 0", TRAIN] : ["Validation, failures as 0", VALID];
   return [{ ...line(`${split}-zero`, label, color, values), kind: "dashed" }];

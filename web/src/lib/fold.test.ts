@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { StreamMessage } from "../api/stream";
 import { curves, event, job, stats, step } from "../testing/records";
-import { fold, goingOn, lastKnown, mergeEvents, reconnectDelay, streamPosition } from "./fold";
+import { fold, goingOn, isBehind, lastKnown, mergeEvents, reconnectDelay, streamPosition } from "./fold";
 
 const stepMessage = (number: number, at = number * 10): StreamMessage => ({
   type: "step",
@@ -138,6 +138,13 @@ test("a stream leaves out nothing that replies are ahead of, and tells again wha
   expect(goingOn(told, "9")).toEqual({ span: { from: 9, to: 9 }, start: "9" });
   expect(goingOn(null, "21")).toEqual({ span: { from: 21, to: 21 }, start: "21" });
   expect(goingOn(null, undefined).start).toBe("0");
+});
+
+test("replies far ahead of what was told are not caught up with, those of an ended job not at all", () => {
+  const told = { from: 10, to: 20 };
+  expect(["2020", "2021"].map((position) => isBehind(told, position))).toEqual([false, true]);
+  expect(["20", "21"].map((position) => isBehind(told, position, 0))).toEqual([false, true]);
+  expect([isBehind(null, "9000"), isBehind(told, undefined)]).toEqual([false, false]);
 });
 
 describe("events", () => {

@@ -132,6 +132,11 @@ export function goingOn(told: Span | null, position: string | undefined): { span
   return { span, start: String(Math.min(at, span.to)) };
 }
 
+/** Whether replies are so much ahead of what streams told that none is to catch up with them. */
+export function isBehind(told: Span | null, position: string | undefined, most = MOST_EVENTS): boolean {
+  return told !== null && Number(position ?? 0) - told.to > most;
+}
+
 /** Seconds to wait before the next attempt to connect, after `failures` in a row. */
 export function reconnectDelay(failures: number): number {
   return Math.min(30, 0.5 * 2 ** Math.min(failures, 10));

@@ -1,5 +1,6 @@
 /** The rollouts of a group side by side: what each was worth, and where they part. */
 import type { Block, Turn } from "./conversation";
+import { areEqual } from "./equal_rewards";
 import { plural } from "./format";
 
 /** A row's rollouts in one step by group: a step takes a row in two epochs where its batch is larger than its rows. */
@@ -19,12 +20,6 @@ export function advantages(rewards: readonly (number | null)[], isScaled: boolea
 }
 
 const STD_EPSILON = 1e-4;
-
-/** But for rounding, as training has it: on large rewards, whose neighbours lie further apart, in proportion to them. */
-function areEqual(rewards: readonly number[]): boolean {
-  const tolerance = Math.max(1e-8, 1e-12 * Math.max(...rewards.map(Math.abs)));
-  return Math.max(...rewards) - Math.min(...rewards) < tolerance;
-}
 
 /** What a turn says and does, whatever its ids are. */
 export function said(turn: Turn): string {

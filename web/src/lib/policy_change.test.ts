@@ -41,6 +41,18 @@ test("what got worse comes first, and what stayed is left out", () => {
   expect(byChange(ROWS).map((one) => one.row_index)).toEqual([3, 4, 1, 0, 2]);
 });
 
+test("rewards that differ by rounding alone are the same, however large, as for the API", () => {
+  const large = 1e9;
+  const rows = [
+    row(0, [large, 2], [large * (0.6 + 0.3 + 0.1), 2]),
+    row(1, [large * (0.6 + 0.3 + 0.1), 2], [large, 2]),
+    row(2, [0, 2], [large / 2, 2]),
+    row(3, [0, 2], [5e-9, 2]),
+  ];
+  expect(quadrants(rows, "tool_calls")).toEqual({ betterLess: 1, betterMore: 0, worseLess: 0, worseMore: 0, same: 3 });
+  expect(byChange(rows).map((one) => one.row_index)).toEqual([2]);
+});
+
 test("only steps that were measured can be chosen", () => {
   const step = (number: number, valid: object | null) => ({ step: number, record: { valid } }) as unknown as Step;
   expect(measuredSteps([step(0, {}), step(1, null), step(2, {})])).toEqual([0, 2]);

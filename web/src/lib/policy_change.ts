@@ -1,6 +1,7 @@
 /** What changed from one policy to another: row by row, as a picture and in a table. */
 import type { PolicyChange, RowChange, Step } from "../api/types";
 import { csvTable } from "./chart_file";
+import { areEqual } from "./equal_rewards";
 import { delta, plural } from "./format";
 
 /** What is held against the change in reward. */
@@ -30,9 +31,13 @@ export interface Dot {
   y: number;
 }
 
-const EQUAL = 1e-9;
+/** 0 where rounding is all that they differ by. */
+export function rewardChange({ before, after }: RowChange): number {
+  return areEqual([before.reward, after.reward]) ? 0 : after.reward - before.reward;
+}
+/** Of calls, tokens and seconds. */
+const ROUNDING = 1e-9;
 
-export const rewardChange = (row: RowChange) => row.after.reward - row.before.reward;
 export const change = (row: RowChange, against: Against) => row.after[against] - row.before[against];
 
 /** Counts of rows; one that costs exactly as much as before counts as no more. */
@@ -40,8 +45,8 @@ export function quadrants(rows: readonly RowChange[], against: Against): Quadran
   const counts = { betterLess: 0, betterMore: 0, worseLess: 0, worseMore: 0, same: 0 };
   for (const row of rows) {
     const gain = rewardChange(row);
-    const isMore = change(row, against) > EQUAL;
-    if (Math.abs(gain) <= EQUAL) counts.same += 1;
+    const isMore = change(row, against) > ROUNDING;
+    if (gain === 0) counts.same += 1;
     else if (gain > 0) counts[isMore ? "betterMore" : "betterLess"] += 1;
     else counts[isMore ? "worseMore" : "worseLess"] += 1;
   }
@@ -50,15 +55,15 @@ export function quadrants(rows: readonly RowChange[], against: Against): Quadran
 
 /** Where each row is drawn, and what the edges of the picture stand for. */
 export function dots(rows: readonly RowChange[], against: Against): { dots: Dot[]; x: number; y: number } {
-  const x = Math.max(EQUAL, ...rows.map((row) => Math.abs(change(row, against))));
-  const y = Math.max(EQUAL, ...rows.map((row) => Math.abs(rewardChange(row))));
+  const x = Math.max(ROUNDING, ...rows.map((row) => Math.abs(change(row, against))));
+  const y = Math.max(ROUNDING, ...rows.map((row) => Math.abs(rewardChange(row))));
   return { dots: rows.map((row) => ({ row, x: change(row, against) / x, y: rewardChange(row) / y })), x, y };
 }
 
 /** Rows by how much their reward changed; those that got worse first, as they are what to look at. */
 export function byChange(rows: readonly RowChange[]): RowChange[] {
   return rows
-    .filter((row) => Math.abs(rewardChange(row)) > EQUAL)
+    .filter((row) => rewardChange(row) !== 0)
     .toSorted((a, b) => rewardChange(a) - rewardChange(b) || a.row_index - b.row_index);
 }
 

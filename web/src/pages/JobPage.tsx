@@ -47,8 +47,9 @@ export function JobPage({ jobId }: { jobId: string }) {
   const [view, setView] = useState<EventView>("messages");
   const events = useEvents(jobId, view === "messages" ? "message" : undefined);
   const isActive = job.data !== undefined && !isTerminal(job.data);
-  const position = streamPosition(curves.data, events.data?.pages[0]);
-  const liveness = useLive(jobId, isActive && !curves.isPending && !events.isPending, position);
+  const isLoading = curves.isPending || events.isPending;
+  const position = isLoading ? undefined : (streamPosition(curves.data, events.data?.pages[0]) ?? "0");
+  const liveness = useLive(jobId, isActive, position);
   const liveEvents = useLiveEvents(jobId);
   const endpoints = useEndpoints(jobId, isActive);
   const listed = useListedRollouts(jobId);

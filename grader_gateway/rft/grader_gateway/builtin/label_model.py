@@ -6,7 +6,8 @@ from rft.core.graders import JudgeServer, LabelModelGrader
 from rft.egress.endpoint_client import EndpointClient
 from rft.grader_gateway.builtin.model_judge import Form, ModelJudge, steps_and
 from rft.grader_gateway.judge import Judge
-from rft.grader_gateway.judge_answer import Unreadable, field_of_answer, show
+from rft.grader_gateway.judge_answer import Unreadable, as_number, field_of_answer, show
+from rft.grader_gateway.second_verdicts import PossibleVerdicts
 
 _INSTRUCTION = """\
 You are a grader. Reason in short steps, then choose exactly one of these labels:
@@ -49,7 +50,7 @@ def _score(text: str, labels: Sequence[str], passing: Sequence[str]) -> float | 
 
 def read_label(text: str, labels: Sequence[str]) -> str | Unreadable:
     """The chosen label; case and surrounding space do not matter where that leaves one label only."""
-    result = field_of_answer(text, "result", labels)
+    result = field_of_answer(text, "result", PossibleVerdicts(labels, _highest(labels)))
     if isinstance(result, Unreadable):
         return result
     if not isinstance(result, str):
@@ -58,3 +59,7 @@ def read_label(text: str, labels: Sequence[str]) -> str | Unreadable:
         return result
     alike = [label for label in labels if label.strip().casefold() == result.strip().casefold()]
     return alike[0] if len(alike) == 1 else Unreadable(f"chose {show(result)}, which is not among the labels")
+
+
+def _highest(labels: Sequence[str]) -> float | None:
+    return max((number for label in labels if (number := as_number(label)) is not None), default=None)

@@ -5,6 +5,7 @@ from rft.egress.endpoint_client import EndpointClient
 from rft.grader_gateway.builtin.model_judge import Form, ModelJudge, steps_and
 from rft.grader_gateway.judge import Judge
 from rft.grader_gateway.judge_answer import Unreadable, as_number, field_of_answer, show
+from rft.grader_gateway.second_verdicts import PossibleVerdicts
 
 _INSTRUCTION = """\
 You are a grader. Reason in short steps, then give a number from {low:g} to {high:g}.
@@ -42,7 +43,7 @@ class ScoreModelJudge(ModelJudge):
 
 def read_score(text: str, low: float, high: float) -> float | Unreadable:
     """The result within the range, or why the answer holds none. An unreadable answer is never a score."""
-    result = field_of_answer(text, "result")
+    result = field_of_answer(text, "result", PossibleVerdicts(highest=high))
     if isinstance(result, Unreadable):
         return result
     number = as_number(result)

@@ -30,6 +30,8 @@ class Regraded:
     """What cost it its score, under the contract's names."""
     error_details: str | None = None
     """That in words."""
+    is_unfit: bool = False
+    """Its row does not fit the grader, and neither endpoint nor judge was asked: it says nothing of others."""
 
 
 class RolloutChange(Record):

@@ -17,7 +17,7 @@ from rft.core.errors import RftError
 from rft.core.events import RolloutDone
 from rft.core.failure import Failure, FailureCode
 from rft.core.finished_trace import FinishedTrace
-from rft.core.grade import Grade
+from rft.core.grade import Grade, PartOutcome
 from rft.core.graders import GraderSpec
 from rft.core.rollout import Split
 from rft.core.spec import RunSecrets
@@ -45,8 +45,8 @@ from rft.rollouts.group import with_tools
 _LOG = logging.getLogger(__name__)
 _BATCH = 64
 """Rollouts whose conversations are in memory at a time."""
-_NEVER_ASKED = frozenset({FailureCode.INVALID_VARIABLE, FailureCode.OVERSIZE_REQUEST})
-"""Of rows that do not fit the grader: they say nothing of what it makes of others."""
+_UNFIT = frozenset({FailureCode.INVALID_VARIABLE, FailureCode.OVERSIZE_REQUEST})
+"""Of rows that do not fit the grader."""
 LEASE_TTL_S = 60.0
 """A regrade whose process is not heard of for so long was interrupted."""
 _HEARTBEAT_S = 10.0
@@ -148,9 +148,9 @@ def _limits(settings: Settings) -> Limits:
 
 def _expect_some_score(compared: Sequence[Sequence[Regraded]]) -> None:
     """Before a grader is asked about more. Raises CannotRegrade where it has failed for all so far, each time again."""
-    codes = Counter(rollout.failure_code for group in compared for rollout in group)
-    asked = {code: count for code, count in codes.items() if code not in _NEVER_ASKED}
-    if None not in codes and sum(asked.values()) >= _BATCH:
+    rollouts = [rollout for group in compared for rollout in group]
+    codes = Counter(rollout.failure_code for rollout in rollouts)
+    if None not in codes and sum(not rollout.is_unfit for rollout in rollouts) >= _BATCH:
         shown = ", ".join(f"{code}: {count}" for code, count in codes.most_common())
         message = f"None of the first {codes.total()} rollouts got a score ({shown}); the others were not tried."
         raise CannotRegrade("grader_failed", message, param="grader")
@@ -198,7 +198,14 @@ def _regraded(rollout: StoredRollout, outcome: Grade | Failure) -> Regraded:
         usage=outcome.usage,
         errors=outcome.model_errors if has_score else (),
         error_details=outcome.error_details if has_score else None,
+        is_unfit=not has_score and outcome.code in _UNFIT and not any(map(_was_asked, outcome.parts.values())),
     )
+
+
+def _was_asked(part: PartOutcome) -> bool:
+    """Whether an endpoint or a judge was, of a multi grader: all its parts are, also where another one does not fit."""
+    has_failed = part.failure_code is not None and part.failure_code not in _UNFIT
+    return has_failed or bool(part.usage) or part.request is not None
 
 
 def _open_grader(services: Services, work: Work, client: EndpointClient, secrets: RunSecrets) -> OpenGrader:

@@ -1,0 +1,1 @@
+import{ct as e,ot as t}from"./State-BqLZahJ-.js";import{i as n}from"./platform_time-Nlek_bUA.js";var r=e(t(),1);function i(e){let[t,i]=(0,r.useState)(n);return(0,r.useEffect)(()=>{if(!e)return;let t=setInterval(()=>i(n()),1e3);return()=>clearInterval(t)},[e]),t}export{i as t};

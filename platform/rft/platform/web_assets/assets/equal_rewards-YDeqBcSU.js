@@ -1,0 +1,1 @@
+function e(e){let t=Math.max(1e-8,1e-12*Math.max(...e.map(Math.abs)));return Math.max(...e)-Math.min(...e)<t}export{e as t};

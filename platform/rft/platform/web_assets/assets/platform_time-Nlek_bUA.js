@@ -1,0 +1,1 @@
+var e=45e3,t=0,n=Date.now();function r(){n=Date.now()}function i(e){r();let n=(Date.parse(e??``)-Date.now())/1e3;Math.abs(n-t)>5&&(t=n)}function a(){return Math.min(Date.now(),n+e)/1e3+t}export{a as i,r as n,i as r,e as t};
