@@ -21,6 +21,8 @@ _OF_PLAYWRIGHT = (
     "ThirdPartyStoragePartitioning",
 )
 """Left out by Playwright too, whose list ours takes the place of (`chromiumSwitches`, Playwright 1.65)."""
+_SPARE_RENDERER = "SpareRendererForSitePerProcess"
+"""A process in advance for the next page: one in three is never used where each page has a window of its own."""
 _OF_THE_ADDRESS_BAR = ("WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup", "WebUIOmniboxPopup")
 """A window's address bar loads a page of its own of 400 scripts, for a second and a half of one core, beside whatever
 the window shows (Chromium 156). Each new page is a window here, where a user opens a tab."""
@@ -33,7 +35,7 @@ def browser_path() -> str | None:
 
 async def launched_browser(playwright: Playwright, path: str) -> Browser:
     """A browser that shows pages and does nothing else beside them."""
-    left_out = ",".join((*_OF_PLAYWRIGHT, *_OF_THE_ADDRESS_BAR))
+    left_out = ",".join((*_OF_PLAYWRIGHT, *_OF_THE_ADDRESS_BAR, _SPARE_RENDERER))
     return await playwright.chromium.launch(executable_path=path, args=[f"--disable-features={left_out}"])
 
 

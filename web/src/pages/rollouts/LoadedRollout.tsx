@@ -7,7 +7,7 @@ import { OutcomeCard } from "../../components/OutcomeCard";
 import { RolloutFacts } from "../../components/RolloutFacts";
 import { RowPanel } from "../../components/RowPanel";
 import { Segmented } from "../../components/Segmented";
-import { Problem } from "../../components/State";
+import { Problem, Skeleton } from "../../components/State";
 import { useAttempts, useJob } from "../../data/queries";
 import { useGrading, useGroup, useNeighbours, useSameStep } from "../../data/rollouts";
 import { type CallBlock, callIds, toTurns } from "../../lib/conversation";
@@ -45,6 +45,8 @@ export function LoadedRollout({ jobId, rollout }: { jobId: string; rollout: Ende
     const given = { url: tool.url, headers: tool.headers, callId: call.id, name: call.name, traceId: rollout.id };
     return curl({ ...given, arguments: call.arguments, item: grading.data?.item });
   };
+  // The timeline above has a line for each endpoint: what is below must not move under the pointer when they come.
+  if (attempts.isPending) return <Skeleton height={420} />;
   return (
     <>
       <Header jobId={jobId} rollout={rollout} view={view} />

@@ -19,6 +19,7 @@ interface Props {
 /** One rollout, message by message. */
 export function RolloutPage({ jobId, traceId }: Props) {
   const rollout = useRollout(jobId, traceId);
+  useAttempts(jobId, traceId); // Every kind of rollout has them: they are asked for at the same time.
   return (
     <>
       <Trail
