@@ -91,15 +91,15 @@ RATIO = """
 """
 
 
-LOOK = """
-(one) => {
+LOOKS = """
+(all) => all.map((one) => {
   const { color, backgroundColor, borderColor } = getComputedStyle(one);
   const around = [];
   for (let each = one; each !== null; each = each.parentElement) around.push(`${each.localName}.${each.className}`);
   return [...around, one.ariaPressed, color, backgroundColor, borderColor].join(" | ");
-}
+})
 """
-"""What tells a button apart from those whose states may have other colours."""
+"""What tells each button apart from those whose states may have other colours."""
 
 
 async def check_states(within: Locator, examined: set[str]) -> None:
@@ -108,11 +108,11 @@ async def check_states(within: Locator, examined: set[str]) -> None:
     One of each look; those `examined` are left out and added to.
     """
     buttons = within.locator(BUTTONS)
-    for button in await buttons.all():
-        look = await button.evaluate(LOOK)
+    for number, look in enumerate(await buttons.evaluate_all(LOOKS)):
         if look in examined:
             continue
         examined.add(look)
+        button = buttons.nth(number)
         name = (await button.inner_text()).strip()
         ratios = {"rest": await button.evaluate(RATIO)}
         await button.hover()
