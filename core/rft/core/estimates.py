@@ -95,8 +95,7 @@ def estimate_difference(
     if all(map(is_on_the_scale, pairs)):
         interval = _bonett_price_interval(differences, confidence)
     else:
-        largest = max(map(_largest, pairs), default=0.0)
-        interval = _student_interval(differences, confidence, largest=largest)
+        interval = _student_interval(differences, confidence, largest=max(map(_largest, pairs)))
     if interval is None:
         return None
     better, worse = (sum(sign * one > 0 for one in differences) for sign in (1, -1))
@@ -154,7 +153,8 @@ def variance_within_rows(rewards_by_row: RewardsByRow) -> float | None:
 
 
 def _largest(rewards_by_row: RewardsByRow) -> float:
-    return max((abs(reward) for rewards in rewards_by_row for reward in rewards), default=0.0)
+    """Without its sign."""
+    return max(abs(reward) for rewards in rewards_by_row for reward in rewards)
 
 
 def _mean(values: Sequence[float]) -> float:

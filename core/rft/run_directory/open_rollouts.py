@@ -27,7 +27,7 @@ class OpenRolloutsFile:
         """Left open by the processes before this one, in the order of their beginnings."""
         self._path, self._open = path, dict.fromkeys(self.left)
         self._untold: dict[str, None] = {}
-        """Of those: their ends could not be told; the first to go where they are too many."""
+        """Open ones whose end could not be told by this process, the longest ago first."""
         self._file: FileIO | None = None
         self._lines = path.stat().st_size // _LINE_BYTES if path.exists() else 0
 

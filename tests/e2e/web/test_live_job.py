@@ -198,15 +198,8 @@ async def test_a_page_is_live_only_while_a_stream_feeds_it(platform: Platform, p
 async def test_events_have_no_gap_after_a_page_was_hidden_for_long(
     platform: Platform, page: Page, page_problems: PageProblems
 ) -> None:
-    job = await platform.new_job(suffix="talks")
-    await job.start()
-    await job.write(notices(range(10)))
-    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
-    await expect(page.locator(".liveness")).to_have_text("live")
-    await job.write(notices(range(10, 20)))
-    log = page.get_by_role("list", name="Events, newest first")
-    items = log.get_by_role("listitem")
-    await expect(items.first).to_contain_text("notice 19 of")
+    job = await talkative_job(platform, page)
+    items = events_of(page).get_by_role("listitem")
 
     # More than a page of events, and a step that tells when the hidden page has asked for curves.
     await page.evaluate(LOOK_ELSEWHERE)
@@ -226,27 +219,35 @@ async def test_events_have_no_gap_after_a_page_was_hidden_for_long(
 
 
 async def test_events_of_a_job_that_ended_while_nobody_looked_have_no_gap(platform: Platform, page: Page) -> None:
-    job = await platform.new_job(suffix="ends")
-    await job.start()
-    await job.write(notices(range(10)))
-    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
-    await expect(page.locator(".liveness")).to_have_text("live")
-    await job.write(notices(range(10, 20)))
-    log = page.get_by_role("list", name="Events, newest first")
-    await expect(log.get_by_role("listitem").first).to_contain_text("notice 19 of")
-
+    job = await talkative_job(platform, page)
     await page.evaluate(LOOK_ELSEWHERE)
     await job.write([*notices(range(20, 200)), *step_events(job.shape, 0), RunEnded(outcome="succeeded", best_step=0)])
     await expect(page.locator(".badge").first).to_have_text("succeeded")
     async with page.expect_response("**/events?*type=message*"):
         await page.evaluate(LOOK_AGAIN)
-    await expect(log).to_contain_text("notice 199 of")
+    await expect(events_of(page)).to_contain_text("notice 199 of")
     await all_are_there(page, 200)
+
+
+async def talkative_job(platform: Platform, page: Page) -> SeededJob:
+    """One under way whose page shows twenty notices, half of them told live."""
+    job = await platform.new_job(suffix="talks")
+    await job.start()
+    await job.write(notices(range(10)))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    await job.write(notices(range(10, 20)))
+    await expect(events_of(page).get_by_role("listitem").first).to_contain_text("notice 19 of")
+    return job
+
+
+def events_of(page: Page) -> Locator:
+    return page.get_by_role("list", name="Events, newest first")
 
 
 async def all_are_there(page: Page, count: int) -> None:
     """None of so many notices is left out, and none comes twice, before and after older ones are loaded."""
-    log = page.get_by_role("list", name="Events, newest first")
+    log = events_of(page)
     numbers = await told_numbers(log)
     assert numbers == list(range(count - 1, count - 1 - len(numbers), -1))
     older, items = page.get_by_role("button", name="Older events"), log.get_by_role("listitem")

@@ -13,7 +13,8 @@ _CHARACTER_TOKENS = 4
 """Of one character at most: UTF-8 writes none in more bytes, and no token is less than a byte."""
 _SOME_TEXT = "x"
 _SEPARATORS = ("\n", " ")
-"""Between what was told and what follows it, where neither continues the other."""
+"""Between what was told and what follows it, where neither continues the other: the first that completes no stop
+sequence, else none."""
 
 
 class IncrementalText:

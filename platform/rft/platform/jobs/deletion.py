@@ -37,8 +37,7 @@ async def delete_job(services: Services, job_id: str) -> None:
             raise _still_stopped(job_id)
         files = FileRepository(uow.connection)
         for file_id in deleted.result_files:
-            await files.lock(file_id)  # Others may delete it, too.
-            if await files.get(file_id) is not None:
+            if await files.lock(file_id):  # Others may have deleted it.
                 await delete_file(uow, services.file_store, file_id)
         await rows.delete_permissions(fine_tuned_model_name(job, services.settings))
         await notify(uow.connection, job_id)
