@@ -251,7 +251,9 @@ def speed(size: Size, threads: int) -> JsonObject:
 def _apart(shape: Shape, lengths: Sequence[int], *, threads: int, is_control: bool) -> Measured:
     """In a process of its own: nothing that another case left behind counts."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        return process.submit(update, shape, lengths, threads=threads, is_control=is_control).result()
+        measured = process.submit(update, shape, lengths, threads=threads, is_control=is_control).result()
+    print(f"{len(lengths)} rows{', as before' * is_control}: {json.dumps(measured.figures())}", file=sys.stderr, flush=True)
+    return measured
 
 
 def run(size: Size, threads: int) -> JsonObject:
