@@ -165,6 +165,7 @@ def _as_before() -> AbstractContextManager[object]:
         micro_batches=_batches_by_rows,
         small_chunks_without_triton=_with_trls_tiles,
         set_checkpointing=_without_checkpointing,
+        return_freed_pages=_keep_freed_pages,
     )
 
 
@@ -176,6 +177,10 @@ def _with_trls_tiles(device: torch.device) -> AbstractContextManager[None]:
 def _without_checkpointing(model: PreTrainedModel, *, share: float) -> int:
     del model, share
     return 0
+
+
+def _keep_freed_pages() -> None:
+    pass
 
 
 def _ignore(step: int, path: Path, optimization: Optimization) -> None:
@@ -252,7 +257,8 @@ def _apart(shape: Shape, lengths: Sequence[int], *, threads: int, is_control: bo
     """In a process of its own: nothing that another case left behind counts."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         measured = process.submit(update, shape, lengths, threads=threads, is_control=is_control).result()
-    print(f"{len(lengths)} rows{', as before' * is_control}: {json.dumps(measured.figures())}", file=sys.stderr, flush=True)
+    case = f"{len(lengths)} rows{', as before' * is_control}"
+    print(f"{case}: {json.dumps(measured.figures())}", file=sys.stderr, flush=True)
     return measured
 
 

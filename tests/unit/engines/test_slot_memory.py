@@ -3,8 +3,9 @@
 import asyncio
 import copy
 import mmap
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import cache
 
 import pytest
 import torch
@@ -92,12 +93,24 @@ def sampled(
     return asyncio.run(all_of_them()), engine
 
 
+@pytest.fixture(scope="module")
+def within(model: Qwen3ForCausalLM) -> Callable[[int], tuple[list[list[Sample]], WatchedEngine]]:
+    """All rollouts in an engine with a budget of tokens, once for each budget."""
+
+    @cache
+    def sampled_within(budget: int) -> tuple[list[list[Sample]], WatchedEngine]:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            return sampled(model, monkeypatch, budget=budget)
+
+    return sampled_within
+
+
 @pytest.mark.parametrize("budget", [3000, 1500, 100])
 def test_whoever_is_preempted_is_told_the_same_tokens(
-    model: Qwen3ForCausalLM, monkeypatch: pytest.MonkeyPatch, budget: int
+    within: Callable[[int], tuple[list[list[Sample]], WatchedEngine]], budget: int
 ) -> None:
-    ample, unhindered = sampled(model, monkeypatch, budget=10**6)
-    scarce, engine = sampled(model, monkeypatch, budget=budget)
+    ample, unhindered = within(10**6)
+    scarce, engine = within(budget)
     assert unhindered.scheduler.preempted == 0
     assert engine.most_tokens <= max(budget, slot_fit.LEAST_CONVERSATIONS * CONTEXT)
     assert engine.most_tokens < unhindered.most_tokens
@@ -114,9 +127,9 @@ def test_conversations_are_as_many_as_have_memory_and_not_as_would_have_it_at_fu
 
 
 def test_the_fewest_conversations_go_on_whatever_they_take(
-    model: Qwen3ForCausalLM, monkeypatch: pytest.MonkeyPatch
+    within: Callable[[int], tuple[list[list[Sample]], WatchedEngine]],
 ) -> None:
-    _, engine = sampled(model, monkeypatch, budget=100)
+    _, engine = within(100)
     assert engine.scheduler.most_at_once == slot_fit.LEAST_CONVERSATIONS
     assert engine.scheduler.preempted == 0
 

@@ -34,26 +34,24 @@ def test_a_starter_is_a_hugging_face_model_directory(tmp_path: Path) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["starter"]
 
 
-def test_an_old_starter_is_replaced_whole(tmp_path: Path) -> None:
-    target = tmp_path / "starter"
-    target.mkdir()
-    (target / "leftover").touch()
-    build_starter(target, seed=1, plan=ANYTHING_GOES)
-    assert not (target / "leftover").exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["starter"]
-
-
 def test_a_failed_gate_leaves_nothing_behind_and_says_why(tmp_path: Path) -> None:
     with pytest.raises(StarterError, match=r"in 4 rounds of training from seed 1; .*value accuracy 0\.\d\d is below"):
         build_starter(tmp_path / "starter", seed=1, plan=IMPOSSIBLE)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        build_starter(tmp_path / name, seed=5, plan=ANYTHING_GOES)
-    one, two = (AutoModelForCausalLM.from_pretrained(tmp_path / name).state_dict() for name in ("one", "two"))
+def test_the_same_seed_gives_the_same_weights_and_an_old_starter_is_replaced_whole(tmp_path: Path) -> None:
+    target = tmp_path / "starter"
+    target.mkdir()
+    (target / "leftover").touch()
+    built: list[dict[str, torch.Tensor]] = []
+    for _ in range(2):
+        build_starter(target, seed=5, plan=ANYTHING_GOES)
+        built.append(AutoModelForCausalLM.from_pretrained(target).state_dict())
+    one, two = built
     assert all(torch.equal(one[name], two[name]) for name in one)
+    assert not (target / "leftover").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["starter"]
 
 
 def test_batched_play_samples_what_a_plain_forward_pass_says(encoder: Encoder, untrained: LlamaForCausalLM) -> None:

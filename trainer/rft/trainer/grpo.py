@@ -38,6 +38,7 @@ from rft.engines.base_model import without_router_logits
 from rft.trainer.batch_tensors import batch_tensors
 from rft.trainer.checkpoints import require_room_for_next
 from rft.trainer.head_logprobs import small_chunks_without_triton
+from rft.trainer.heap import return_freed_pages
 from rft.trainer.losses import (
     Weights,
     importance_ratios,
@@ -183,6 +184,7 @@ class PolicyTrainer(GRPOTrainer):
         idle = self._most(len(batches)) - len(batches)
         for batch in batches if batches or self._settings.is_sharded else [[]]:
             self._check()
+            return_freed_pages()
             share = budget / batch[0].tokens if batch else 1.0
             kept_layers = set_checkpointing(self._base_model(model), share=share)
             try:
