@@ -25,6 +25,7 @@ class _KeptShard:
     worker: str | None = None
     heard_s: float = 0.0
     is_lost: bool = False
+    has_left: bool = False
     stages: StageCounts = field(default_factory=StageCounts)
 
 
@@ -55,7 +56,9 @@ class MemoryInbox:
         for shard in shards:
             self.shards.setdefault(shard.id, _KeptShard(shard))
 
-    async def read(self, *, seen: Sequence[int], over: Sequence[str], wait_s: float) -> InboxNews:
+    async def read(
+        self, *, seen: Sequence[int], over: Sequence[str], out: Sequence[str] = (), wait_s: float
+    ) -> InboxNews:
         """At once when something is handed over; for what is lost it looks four times a second."""
         until_s, dropped = _now_s() + wait_s, set(seen)
         while True:
@@ -63,8 +66,8 @@ class MemoryInbox:
             self.rollouts = {id_: one for id_, one in self.rollouts.items() if one.position not in dropped}
             for shard_id in over:
                 self.shards.pop(shard_id, None)
-            news = self._news()
-            if news.rollouts or news.lost or _now_s() >= until_s:
+            news = self._news(out)
+            if news.rollouts or news.lost or news.unknown or _now_s() >= until_s:
                 return news
             self._news_there.clear()
             with suppress(TimeoutError):
@@ -101,12 +104,19 @@ class MemoryInbox:
                 position=self._positions, trace_id=rollout.trace_id, body=rollout.body
             )
 
-    def _news(self) -> InboxNews:
+    def _news(self, out: Sequence[str]) -> InboxNews:
         for kept in self.shards.values():
             kept.is_lost = kept.is_lost or (kept.worker is not None and _now_s() > kept.heard_s + SHARD_LEASE_S)
-        lost = [LostShard(id=id_, worker=kept.worker or "") for id_, kept in self.shards.items() if kept.is_lost]
+        lost = [
+            LostShard(id=id_, worker=kept.worker or "", has_left=kept.has_left)
+            for id_, kept in self.shards.items()
+            if kept.is_lost
+        ]
         untaken = [id_ for id_, kept in self.shards.items() if kept.worker is None]
-        return InboxNews(rollouts=tuple(self.rollouts.values()), lost=tuple(lost), untaken=tuple(untaken))
+        unknown = [id_ for id_ in out if id_ not in self.shards]
+        return InboxNews(
+            rollouts=tuple(self.rollouts.values()), lost=tuple(lost), untaken=tuple(untaken), unknown=tuple(unknown)
+        )
 
 
 @dataclass(slots=True)
@@ -141,6 +151,7 @@ class MemoryWorkerInbox:
         for id_, kept in held.items():
             if kept is not None:
                 kept.heard_s, kept.is_lost, kept.stages = _now_s(), is_leaving, shards[id_]
+                kept.has_left = is_leaving
         return [id_ for id_, kept in held.items() if kept is None]
 
     async def deliver(self, rollouts: Sequence[SettledRollout]) -> Sequence[str]:

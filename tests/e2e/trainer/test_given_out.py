@@ -11,7 +11,9 @@ import pytest
 
 from rft.core.events import HoldBegan, HoldEnded, RolloutDone, RolloutsBegan, RunEnded, RunStarted, StepDone
 from rft.core.hyperparameters import ResolvedHyperparameters
+from rft.core.job import JobStatus
 from rft.core.spec import HoldRule, RetryBudget
+from rft.platform.lifecycle.job_lease import release
 from rft.run_directory import layout
 from tests.e2e.trainer.given_out_run import TOOL_KEY, given_out_run
 from tests.e2e.trainer.harness import Customer, events
@@ -53,6 +55,21 @@ async def test_a_run_trains_on_what_workers_hand_over(
     assert set(done.values()) == {1}
     assert {one.headers.get("x-key") for one in customer.received if one.path == "/tool"} == {TOOL_KEY}
     assert b"secret" not in b"".join(path.read_bytes() for path in run.run_dir.rglob("*") if path.is_file())
+
+
+async def test_a_launch_that_another_one_has_overtaken_ends_as_if_it_had_been_stopped(
+    customer: Customer, base_model: Path, tmp_path: Path, migrated_url: str, broker_url: str
+) -> None:
+    """Its worker stood still while it began. Whatever else it said of the job's end would hold for good."""
+    place = given_out_run(
+        tmp_path, base_model, customer, database_url=migrated_url, broker_url=broker_url, steps=2, valid_rows=2
+    )
+    async with place as run:
+        trainer = await run.launch()
+        async with run.database.transaction() as connection:
+            await release(connection, run.lease, JobStatus.PAUSED)
+        status = await asyncio.to_thread(trainer.wait)
+        assert (status, events(run.run_dir)[-1].event) == (0, RunEnded(outcome="stopped", best_step=None))
 
 
 class SlowTool:

@@ -20,7 +20,7 @@ from rft.platform.rollout_inbox import repository
 from rft.platform.rollout_inbox.repository import close_inbox, open_inbox
 from rft.rollouts.shards.http_inbox import HttpTrainerInbox, HttpWorkerInbox, RunAddress, open_inbox_http
 from rft.rollouts.shards.inbox import InboxDown, StaleLaunch
-from rft.rollouts.shards.inbox_wire import SealedShard, SettledRollout
+from rft.rollouts.shards.inbox_wire import LostShard, SealedShard, SettledRollout
 from rft.rollouts.shards.wire import Shard
 from rft.trainer.rollout_worker import RolloutWorker, WorkerConfig
 from tests.integration.rollout_inbox.stage import BUSY, SHARDS, Stage, settled
@@ -68,7 +68,7 @@ async def test_a_silent_worker_loses_its_shard_and_keeps_what_it_handed_over(sta
     assert await living.beat({"two": BUSY}) == ()
     news = await stage.trainer.read(seen=(), over=(), wait_s=60.0)
     assert [one.trace_id for one in news.rollouts] == ["t1"]
-    assert [(lost.id, lost.worker) for lost in news.lost] == [("one", "dead")]
+    assert news.lost == (LostShard(id="one", worker="dead"),)
     assert await dead.deliver(settled("one", "t2")) == ("one",), "it was given up, and lives after all"
     assert await dead.beat({"one": BUSY, "two": BUSY}) == ("one", "two")
     assert (await stage.trainer.read(seen=(), over=(), wait_s=0)).lost == news.lost, "told until it is over"
@@ -99,7 +99,18 @@ async def test_a_worker_that_leaves_is_lost_at_once(stage: Stage) -> None:
     worker = stage.worker("a")
     await worker.take()
     await worker.beat({"one": BUSY}, is_leaving=True)
-    assert [lost.id for lost in (await stage.trainer.read(seen=(), over=(), wait_s=60.0)).lost] == ["one"]
+    lost = (await stage.trainer.read(seen=(), over=(), wait_s=60.0)).lost
+    assert lost == (LostShard(id="one", worker="a", has_left=True),)
+
+
+async def test_shards_that_the_database_has_lost_are_told_at_once(stage: Stage) -> None:
+    await stage.trainer.give_out(SHARDS)
+    assert not (await stage.trainer.read(seen=(), over=(), out=("one", "two"), wait_s=0)).unknown
+    async with stage.database.transaction() as connection:
+        await connection.execute("delete from rollout_shards where id = 'one'")
+    async with asyncio.timeout(30.0):
+        news = await stage.trainer.read(seen=(), over=(), out=("one", "two"), wait_s=60.0)
+    assert (news.unknown, news.untaken) == (("one",), ("two",))
 
 
 async def test_one_shard_is_taken_by_one_of_many_that_ask_at_once(stage: Stage) -> None:

@@ -16,7 +16,8 @@ from rft.rollouts.group import StepRow
 from rft.rollouts.live import LiveRollouts
 from rft.rollouts.setup import Prompts, RolloutSetup
 from rft.rollouts.shards.executor import ShardedExecutor
-from rft.rollouts.shards.inbox_wire import Delivery, SettledRollout
+from rft.rollouts.shards.inbox import refused
+from rft.rollouts.shards.inbox_wire import Delivery, GiveOut, SealedShard, SettledRollout
 from rft.rollouts.shards.told import ShardNotices
 from rft.rollouts.shards.worker import OpenedRun, RunSession
 from rft.testing.memory_inbox import CalledWorkers, MemoryInbox, MemoryWorkerInbox
@@ -48,6 +49,18 @@ class SmallInbox(MemoryWorkerInbox):
             raise RftError(f"the platform answered 413 to {size} bytes")
         self.deliveries.append(rollouts)
         return await super().deliver(rollouts)
+
+
+class NarrowInbox(MemoryInbox):
+    """Refuses what is too large, as the platform does."""
+
+    most_bytes: int = 1_500_000
+
+    async def give_out(self, shards: Sequence[SealedShard]) -> None:
+        size = len(GiveOut(shards=tuple(shards)).model_dump_json().encode())
+        if size > self.most_bytes:
+            raise refused(f"the call has {size:,} bytes, more than {self.most_bytes:,}")
+        await super().give_out(shards)
 
 
 @dataclass(slots=True)

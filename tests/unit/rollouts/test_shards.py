@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rft.core.errors import RftError, RunAborted
+from rft.core.errors import RunAborted
 from rft.core.events import RolloutBegan
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
@@ -18,7 +18,7 @@ from rft.core.messages import ToolCall
 from rft.rollouts.executor import run_step
 from rft.rollouts.group import StepRow
 from rft.rollouts.shards import executor
-from rft.rollouts.shards.inbox_wire import SHARD_LEASE_S, GiveOut, InboxNews, SealedShard
+from rft.rollouts.shards.inbox_wire import SHARD_LEASE_S, InboxNews
 from rft.rollouts.shards.told import NO_WORKER_S
 from rft.rollouts.shards.wire import LARGEST, SMALLEST, Settled, shard_sizes
 from rft.testing.memory_inbox import MemoryInbox
@@ -32,6 +32,7 @@ from tests.unit.rollouts.shard_cluster import (
     TURNS,
     Cluster,
     MakeSetup,
+    NarrowInbox,
     outcomes,
     slow_tools,
 )
@@ -132,22 +133,12 @@ def test_a_step_that_is_given_up_is_given_up_by_its_workers(make_setup: MakeSetu
 class SlowToDrop(MemoryInbox):
     """Takes a second until it drops what was read."""
 
-    async def read(self, *, seen: Sequence[int], over: Sequence[str], wait_s: float) -> InboxNews:
+    async def read(
+        self, *, seen: Sequence[int], over: Sequence[str], out: Sequence[str] = (), wait_s: float
+    ) -> InboxNews:
         if seen or over:
             await asyncio.sleep(1.0)
-        return await super().read(seen=seen, over=over, wait_s=wait_s)
-
-
-class NarrowInbox(MemoryInbox):
-    """Refuses what is too large, as the platform does."""
-
-    most_bytes: int = 1_500_000
-
-    async def give_out(self, shards: Sequence[SealedShard]) -> None:
-        size = len(GiveOut(shards=tuple(shards)).model_dump_json().encode())
-        if size > self.most_bytes:
-            raise RftError(f"the call has {size:,} bytes, more than {self.most_bytes:,}")
-        await super().give_out(shards)
+        return await super().read(seen=seen, over=over, out=out, wait_s=wait_s)
 
 
 @pytest.mark.parametrize("state", ["s" * 900_000, "s" * 1_200_000, '"' * 240_000], ids=["large", "larger", "escaped"])

@@ -80,7 +80,8 @@ def _ending(
 ) -> RunEnded:
     try:
         _train(run_dir, secrets, events, loop_thread, checkpoints, launched, on_loaded)
-    except RunAborted:
+    except RunAborted as aborted:
+        log.info("stopped: %s", aborted)
         return RunEnded(outcome="stopped", best_step=checkpoints.best_step)
     except Exception as error:
         if loop_thread.is_stopped:  # Whatever broke while everything was being taken down is no failure of the run.

@@ -135,10 +135,10 @@ async def _news(
         async with _inbox(database, job_id, token) as inbox:
             await hear_trainer(inbox)
             await inbox.drop(seen=seen, over=over)
-            news = await inbox.news(patience_s=patience.had_s(asked_at_s=asked_at_s))
+            news = await inbox.news(out=read.out, patience_s=patience.had_s(asked_at_s=asked_at_s))
         seen, over = (), ()
         left_s = until_s - time.monotonic()
-        if news.rollouts or news.lost or left_s <= 0:
+        if news.rollouts or news.lost or news.unknown or left_s <= 0:
             return news
         await set_within(there, min(_LOOK_S, left_s))
         await asyncio.sleep(0)

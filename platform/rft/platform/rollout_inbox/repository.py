@@ -165,11 +165,11 @@ class InboxRepository:
                 "delete from rollout_shards where job_id = %s and id = any(%s)", (self._job_id, list(over))
             )
 
-    async def news(self, *, patience_s: float | None) -> InboxNews:
+    async def news(self, *, out: Sequence[str] = (), patience_s: float | None) -> InboxNews:
         """What workers handed over, and, once all of that is told, which shards are lost.
 
         `patience_s`: workers could say for at least so long that they live, unless the database was started since;
-        None: they had no time to.
+        None: they had no time to. `out`: shards that the trainer knows as given out.
         """
         if patience_s is not None:
             await self._connection.execute(
@@ -185,15 +185,21 @@ class InboxRepository:
         if rows and (len(rows) == _AT_ONCE or len(rows) < rows[0][3]):
             return InboxNews(rollouts=rollouts)
         cursor = await self._connection.execute(
-            "select id, worker, is_lost from rollout_shards where job_id = %s and (is_lost or worker is null)"
-            " order by position",
+            "select id, worker, is_lost, coalesce(lease_until = '-infinity', false) from rollout_shards"
+            " where job_id = %s and (is_lost or worker is null) order by position",
             (self._job_id,),
         )
         shards = await cursor.fetchall()
+        cursor = await self._connection.execute(_UNKNOWN, {"job_id": self._job_id, "out": list(out)})
         return InboxNews(
             rollouts=rollouts,
-            lost=tuple(LostShard(id=id_, worker=worker) for id_, worker, is_lost in shards if is_lost),
-            untaken=tuple(id_ for id_, _, is_lost in shards if not is_lost),
+            lost=tuple(
+                LostShard(id=id_, worker=worker, has_left=has_left)
+                for id_, worker, is_lost, has_left in shards
+                if is_lost
+            ),
+            untaken=tuple(id_ for id_, _, is_lost, _ in shards if not is_lost),
+            unknown=tuple(id_ for (id_,) in await cursor.fetchall()),
         )
 
 
@@ -234,6 +240,10 @@ _NEWS: LiteralString = (
     ") as counted where bytes <= %(most_bytes)s or place = 1 order by position"
 )
 """The oldest that fit one answer, and how many there were to choose from."""
+_UNKNOWN: LiteralString = (
+    "select out.id from unnest(%(out)s::text[]) as out (id) where not exists"
+    " (select from rollout_shards shard where shard.job_id = %(job_id)s and shard.id = out.id)"
+)
 _TAKE: LiteralString = (
     "update rollout_shards set worker = %(worker)s,"
     " lease_until = clock_timestamp() + make_interval(secs => %(ttl_s)s)"

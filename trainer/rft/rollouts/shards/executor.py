@@ -14,44 +14,20 @@ from uuid import uuid4
 
 from rft.core.attempt import Attempt
 from rft.core.dataset import DatasetRow
-from rft.core.errors import RunAborted
-from rft.core.events import RolloutBegan
+from rft.core.errors import RunPaused
 from rft.core.rollout import Rollout, RolloutKey
-from rft.rollouts.loop import PendingGrade, begin
-from rft.rollouts.sampler import SharedServers, release_policy
+from rft.rollouts.loop import PendingGrade
 from rft.rollouts.setup import RolloutSetup
-from rft.rollouts.shards.inbox import Hints, StaleLaunch, TrainerInbox
+from rft.rollouts.shards.inbox import Hints, TrainerInbox
 from rft.rollouts.shards.inbox_wire import InboxNews, LostShard, SealedShard
+from rft.rollouts.shards.orders import ALONE_AFTER, MOST_DEAD, GivenOutShard, Order, shard_of
 from rft.rollouts.shards.told import ShardNotices
-from rft.rollouts.shards.wire import CALL_BYTES, Settled, Shard, ShardRollout, json_bytes, shard_sizes
+from rft.rollouts.shards.wire import CALL_BYTES, json_bytes, shard_sizes
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 5.0
 _HINT_AGAIN_S = 10.0
 """Shards that nobody has taken for so long are hinted at again: the queue may have lost its messages."""
-
-
-@dataclass(slots=True, eq=False)
-class _Order:
-    """A rollout that somebody waits for."""
-
-    row: DatasetRow
-    key: RolloutKey
-    setup: RolloutSetup
-    is_grading: bool
-    ended: "asyncio.Future[PendingGrade | Rollout]"
-    began: RolloutBegan | None = None
-    """As it is out now."""
-    adapter: str | None = None
-
-
-@dataclass(slots=True)
-class _GivenOut:
-    """A shard that is out."""
-
-    orders: dict[str, _Order]
-    """Those that have not ended, by public id."""
-    hinted_s: float
 
 
 @dataclass(slots=True)
@@ -62,8 +38,8 @@ class ShardedExecutor:
     hints: Hints
     notices: ShardNotices
     on_attempt: Callable[[Attempt], None] = lambda attempt: None
-    _wanted: list[_Order] = field(default_factory=list[_Order])
-    _shards: dict[str, _GivenOut] = field(default_factory=dict[str, _GivenOut])
+    _wanted: list[Order] = field(default_factory=list[Order])
+    _shards: dict[str, GivenOutShard] = field(default_factory=dict[str, GivenOutShard])
     _seen: tuple[int, ...] = ()
     """Positions of what was read; like `_over`, kept until the inbox has heard it."""
     _over: list[str] = field(default_factory=list[str])
@@ -76,8 +52,11 @@ class ShardedExecutor:
     async def run(
         self, row: DatasetRow, key: RolloutKey, setup: RolloutSetup, *, is_grading: bool
     ) -> PendingGrade | Rollout:
-        """One conversation by a worker. Raises RunAborted when the run was taken over, and what telling it raises."""
-        order = _Order(row, key, setup, is_grading, asyncio.get_running_loop().create_future())
+        """One conversation by a worker.
+
+        Raises RunAborted when the run was taken over, RunPaused when the inbox refuses it, and what telling it raises.
+        """
+        order = Order(row, key, setup, is_grading, asyncio.get_running_loop().create_future())
         self._want([order])
         return await order.ended
 
@@ -95,7 +74,7 @@ class ShardedExecutor:
             except Exception as error:
                 _LOG.warning("workers were not told that the run has ended: %s", error)
 
-    def _want(self, orders: Sequence[_Order]) -> None:
+    def _want(self, orders: Sequence[Order]) -> None:
         if not self._wanted:
             asyncio.get_running_loop().call_soon(self._cut)
         self._wanted.extend(orders)
@@ -104,38 +83,40 @@ class ShardedExecutor:
         """What was wanted in one pass of the loop, in shards of rollouts that can run together."""
         wanted, self._wanted = [order for order in self._wanted if not order.ended.done()], []
         for is_grading in (True, False):
-            orders = iter([order for order in wanted if order.is_grading is is_grading])
-            for size in shard_sizes(sum(order.is_grading is is_grading for order in wanted)):
+            alike = [order for order in wanted if order.is_grading is is_grading]
+            together = [order for order in alike if order.dead < ALONE_AFTER]
+            orders = iter(together)
+            for size in shard_sizes(len(together)):
                 self._start(self._give_out(list(islice(orders, size))))
+            for order in alike:
+                if order.dead >= ALONE_AFTER:
+                    self._start(self._give_out([order]))
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _give_out(self, orders: Sequence[_Order]) -> None:
+    async def _give_out(self, orders: Sequence[Order]) -> None:
         try:
-            await asyncio.gather(*map(_begin, orders))
-            by_adapter: dict[str | None, list[_Order]] = {}
+            await asyncio.gather(*(order.begin() for order in orders))
+            by_adapter: dict[str | None, list[Order]] = {}
             for order in orders:
                 by_adapter.setdefault(order.adapter, []).append(order)
             for adapter, together in by_adapter.items():
                 await self._give_out_shard(together, adapter)
-        except StaleLaunch as stale:
-            self._break_off(RunAborted(str(stale)), orders)
         except Exception as error:  # What telling the beginning raises stops the step, as it does in this process.
-            self._break_off(error, orders)
+            for order in orders:
+                order.break_off(error)
 
-    async def _give_out_shard(self, orders: Sequence[_Order], adapter: str | None) -> None:
-        shard = _shard(orders, adapter)
+    async def _give_out_shard(self, orders: Sequence[Order], adapter: str | None) -> None:
+        shard = shard_of(orders, adapter)
         body = shard.model_dump_json()
         if len(shard.rows) > 1 and json_bytes(body) > CALL_BYTES:
-            middle = len(orders) // 2
-            await self._give_out_shard(orders[:middle], adapter)
-            await self._give_out_shard(orders[middle:], adapter)
+            await self._give_out_in_halves(orders, adapter)
             return
         shard_id = uuid4().hex
-        out = _GivenOut({_trace_id(order): order for order in orders}, _now_s())
+        out = GivenOutShard({order.trace_id: order for order in orders}, _now_s())
         sealed = SealedShard(id=shard_id, body=body)
         # Known before it is out: a worker may have run it by the time that we hear that it is.
         self._shards[shard_id] = out
@@ -146,14 +127,27 @@ class ShardedExecutor:
             await self.notices.platform.until_done(
                 lambda: self.inbox.give_out([sealed] if shard_id in self._shards else [])
             )
+        except RunPaused:  # It was refused.
+            self._shards.pop(shard_id, None)
+            left = [order for order in orders if not order.ended.done()]
+            if len(left) < 2:
+                raise
+            await self._give_out_in_halves(left, adapter)  # It may be too large for a proxy on the way.
+            return
         except BaseException:
             self._shards.pop(shard_id, None)
             raise
+        out.is_there = True
         if shard_id in self._shards:
             self._hint(1)
         else:  # It ended before we heard that it was given out: it may have been given out again since.
             self._over.append(shard_id)
             self._keep_reading()
+
+    async def _give_out_in_halves(self, orders: Sequence[Order], adapter: str | None) -> None:
+        middle = len(orders) // 2
+        await self._give_out_shard(orders[:middle], adapter)
+        await self._give_out_shard(orders[middle:], adapter)
 
     def _keep_reading(self) -> None:
         if self._reader is None:
@@ -188,12 +182,14 @@ class ShardedExecutor:
         except Exception as error:
             left = [order for out in self._shards.values() for order in out.orders.values()]
             self._shards.clear()
-            self._break_off(RunAborted(str(error)) if isinstance(error, StaleLaunch) else error, left)
+            for order in left:
+                order.break_off(error)
         finally:
             self._reader = None
 
     async def _ask(self, seen: Sequence[int], over: Sequence[str], wait_s: float) -> InboxNews:
-        return await self.inbox.read(seen=seen, over=over, wait_s=wait_s)
+        out = [id_ for id_, shard in self._shards.items() if shard.is_there]
+        return await self.inbox.read(seen=seen, over=over, out=out, wait_s=wait_s)
 
     def _take_in(self, news: InboxNews) -> None:
         for rollout in news.rollouts:
@@ -201,37 +197,53 @@ class ShardedExecutor:
                 ((id_, out) for id_, out in self._shards.items() if rollout.trace_id in out.orders), (None, None)
             )
             if out is not None and shard_id is not None:
-                self._settle(out.orders.pop(rollout.trace_id), rollout.body)
+                order = out.orders.pop(rollout.trace_id)
                 self._end_if_empty(shard_id)
+                self._settle(order, rollout.body)
         for lost in news.lost:
-            self._give_out_again(lost)
+            self._take_back(lost)
+        self._take_back_unknown(news.unknown)
         self._look_at_untaken(news.untaken)
 
-    def _settle(self, order: _Order, body: str) -> None:
-        settled = Settled.model_validate_json(body)
-        for attempt in settled.attempts:
-            self.on_attempt(attempt)
-        _release(order)
-        if order.ended.done():
-            return
-        if settled.rollout is not None:
-            order.ended.set_result(settled.rollout)
-        elif settled.ungraded is not None:
-            order.ended.set_result(PendingGrade.of(settled.ungraded, order.row, order.setup))
+    def _settle(self, order: Order, body: str) -> None:
+        try:
+            settled = order.read(body)
+            for attempt in settled.attempts:
+                self.on_attempt(attempt)
+            order.settle(settled)
+        except Exception as error:  # E.g. the ledger's, of a full disk: nobody else has this rollout any more.
+            order.break_off(error)
 
-    def _give_out_again(self, lost: LostShard) -> None:
-        """Customers' servers are told that what was in flight has ended; it begins anew under another id."""
-        out = self._shards.pop(lost.id, None)
-        if lost.id not in self._over:
-            self._over.append(lost.id)
-        if out is None:
-            return
-        for trace_id, order in out.orders.items():
+    def _take_back(self, lost: LostShard) -> None:
+        """What a worker had that lives no more is given out again, but for what may have killed one after the other."""
+        orders = self._given_up(lost.id)
+        for order in orders:
+            order.dead += not lost.has_left
+        deadly = [order for order in orders if order.dead >= MOST_DEAD]
+        for order in deadly:
+            message = f"{order.dead} rollout workers fell silent while they ran it, the last of them {lost.worker}."
+            order.settle(order.failed(message))
+        left = [order for order in orders if order not in deadly]
+        self._want(left)
+        self.notices.worker_lost(lost.worker, len(left))
+
+    def _take_back_unknown(self, shard_ids: Sequence[str]) -> None:
+        orders = [order for id_ in shard_ids for order in self._given_up(id_)]
+        if orders:
+            self._want(orders)
+            self.notices.forgotten(len(orders))
+
+    def _given_up(self, shard_id: str) -> list[Order]:
+        """What was still to come of a shard, whose customers' servers are told that it has ended."""
+        out = self._shards.pop(shard_id, None)
+        if shard_id not in self._over:
+            self._over.append(shard_id)
+        orders = [] if out is None else list(out.orders.values())
+        for order in orders:
             if order.setup.host is not None:
-                order.setup.host.ended(trace_id=trace_id, outcome=None)
-            _release(order)
-        self.notices.worker_lost(lost.worker, len(out.orders))
-        self._want(list(out.orders.values()))
+                order.setup.host.ended(trace_id=order.trace_id, outcome=None)
+            order.release()
+        return orders
 
     def _look_at_untaken(self, untaken: Sequence[str]) -> None:
         now_s = _now_s()
@@ -242,50 +254,20 @@ class ShardedExecutor:
         if stale:
             self._hint(len(stale), is_again=True)
         self.notices.note_waiting(len(waiting), is_all=len(waiting) == len(self._shards))
+        if len(waiting) < len(self._shards):
+            self.notices.note_running()
 
-    def _forget_cancelled(self, shard_id: str, order: _Order) -> None:
+    def _forget_cancelled(self, shard_id: str, order: Order) -> None:
         """Nobody waits for it any more; the worker gives the shard up once nobody waits for any of it."""
         out = self._shards.get(shard_id)
-        if order.ended.cancelled() and out is not None and out.orders.pop(_trace_id(order), None) is not None:
-            _release(order)
+        if order.ended.cancelled() and out is not None and out.orders.pop(order.trace_id, None) is not None:
+            order.release()
             self._end_if_empty(shard_id)
 
     def _end_if_empty(self, shard_id: str) -> None:
         if not self._shards[shard_id].orders:
             del self._shards[shard_id]
             self._over.append(shard_id)
-
-    def _break_off(self, error: Exception, orders: Sequence[_Order]) -> None:
-        for order in orders:
-            _release(order)
-            if not order.ended.done():
-                order.ended.set_exception(error)
-
-
-async def _begin(order: _Order) -> None:
-    """Draw its id, keep its policy version for it, and tell both."""
-    order.began = await begin(order.key, order.setup)
-    sampler = order.setup.sampler
-    is_shared = isinstance(sampler, SharedServers)
-    order.adapter = sampler.adapter_name(order.began.policy_version) if is_shared else None
-
-
-def _trace_id(order: _Order) -> str:
-    assert order.began is not None
-    return order.began.trace_id
-
-
-def _release(order: _Order) -> None:
-    """Its policy version is not needed for it any more."""
-    if order.began is not None:
-        release_policy(order.setup.sampler, order.began.trace_id)
-
-
-def _shard(orders: Sequence[_Order], adapter: str | None) -> Shard:
-    rows = {id(order.row): order.row for order in orders}
-    places = {row: place for place, row in enumerate(rows)}
-    rollouts = [ShardRollout(places[id(order.row)], order.began) for order in orders if order.began is not None]
-    return Shard(rows=tuple(rows.values()), rollouts=tuple(rollouts), is_grading=orders[0].is_grading, adapter=adapter)
 
 
 def _now_s() -> float:

@@ -8,14 +8,13 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from rft.core.base import Record
-from rft.core.errors import RftError
 from rft.core.failure import FailureCode
 from rft.core.progress import StageCounts
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import HeaderList, public_url, to_header_list
 from rft.egress.guard import OPERATORS_OWN
 from rft.egress.reply import AttemptFailure, SizeCaps
-from rft.rollouts.shards.inbox import InboxDown, StaleLaunch
+from rft.rollouts.shards.inbox import InboxDown, StaleLaunch, refused
 from rft.rollouts.shards.inbox_wire import (
     SHARD_LEASE_S,
     Beat,
@@ -62,11 +61,11 @@ class _Connection:
         self._headers: HeaderList = to_header_list(headers)
 
     async def ask(self, method: str, path: str, body: bytes = b"", *, timeout_s: float = _CALL_S) -> bytes:
-        """The reply's body. Raises StaleLaunch, InboxDown, and RftError for what no patience heals."""
+        """The reply's body. Raises StaleLaunch, InboxDown, and RunPaused when it is refused."""
         reply = await self._http.ask(method, self._url + path, body, headers=self._headers, timeout_s=timeout_s)
         where = f"the platform at {public_url(self._url)}"
         if isinstance(reply, AttemptFailure) and reply.code in _TOO_LARGE:
-            raise RftError(f"{where}: {reply.message}")
+            raise refused(f"{where}: {reply.message}")
         if isinstance(reply, AttemptFailure):
             raise InboxDown(f"{where} {reply.message}")
         if 200 <= reply.status <= 299:
@@ -78,7 +77,7 @@ class _Connection:
             raise InboxDown(message)
         if reply.status == 401:
             raise StaleLaunch(f"The run's inbox is closed: {message}")
-        raise RftError(message)
+        raise refused(message)
 
     async def post(self, path: str, request: Record, kind: type[R], *, timeout_s: float = _CALL_S) -> R:
         """The reply, read. Raises as above."""
@@ -111,9 +110,11 @@ class HttpTrainerInbox:
         """Let workers take these."""
         await self._connection.ask("POST", "/shards", GiveOut(shards=tuple(shards)).model_dump_json().encode())
 
-    async def read(self, *, seen: Sequence[int], over: Sequence[str], wait_s: float) -> InboxNews:
+    async def read(
+        self, *, seen: Sequence[int], over: Sequence[str], out: Sequence[str] = (), wait_s: float
+    ) -> InboxNews:
         """News, or none after the wait."""
-        read = Read(seen=tuple(seen), over=tuple(over), wait_s=wait_s)
+        read = Read(seen=tuple(seen), over=tuple(over), out=tuple(out), wait_s=wait_s)
         return await self._connection.post("/inbox/read", read, InboxNews, timeout_s=wait_s + _CALL_S)
 
     async def stages(self) -> StageCounts:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from rft.core.errors import RftError
+from rft.core.errors import RftError, RunAborted, RunPaused
 from rft.core.progress import StageCounts
 from rft.rollouts.shards.inbox_wire import InboxNews, SealedShard, SettledRollout
 
 
-class StaleLaunch(RftError):
+class StaleLaunch(RunAborted):
     """Another launch has taken the run over, or the run has ended: nothing of this one counts any more."""
 
 
@@ -20,8 +20,13 @@ class BrokerDown(RftError):
     """The queue cannot be reached now."""
 
 
+def refused(message: str) -> RunPaused:
+    """The platform, or a proxy on the way to it, refuses a call, and no patience heals that."""
+    return RunPaused("inbox_refused", message)
+
+
 class TrainerInbox(Protocol):
-    """What a trainer asks. Every call raises StaleLaunch and InboxDown."""
+    """What a trainer asks. Every call raises StaleLaunch, InboxDown, and RunPaused when it is refused."""
 
     async def announce(self, run: str) -> None:
         """What workers need to know of the run: a `RunForWorkers` in JSON."""
@@ -31,8 +36,10 @@ class TrainerInbox(Protocol):
         """Workers may take these; those given out before are as they were."""
         ...
 
-    async def read(self, *, seen: Sequence[int], over: Sequence[str], wait_s: float) -> InboxNews:
-        """What workers handed over, once there is something or the wait is over."""
+    async def read(
+        self, *, seen: Sequence[int], over: Sequence[str], out: Sequence[str] = (), wait_s: float
+    ) -> InboxNews:
+        """What workers handed over, once there is something or the wait is over. `out`: shards that are given out."""
         ...
 
     async def stages(self) -> StageCounts:
@@ -41,7 +48,7 @@ class TrainerInbox(Protocol):
 
 
 class WorkerInbox(Protocol):
-    """What a worker asks. Every call raises StaleLaunch and InboxDown."""
+    """What a worker asks. Every call raises StaleLaunch, InboxDown, and RunPaused when it is refused."""
 
     async def run(self) -> str:
         """What the trainer announced."""

@@ -79,6 +79,8 @@ class Read(Record):
     """Positions of rollouts that were read: they are dropped."""
     over: tuple[str, ...] = ()
     """Shards of which nothing more is wanted: they are dropped."""
+    out: tuple[str, ...] = ()
+    """Shards that were given out and have not ended: those that the inbox does not know are told."""
     wait_s: float = Field(default=0.0, ge=0, le=60)
     """How long to wait while there is no news."""
 
@@ -96,6 +98,8 @@ class LostShard(Record):
 
     id: str
     worker: str
+    has_left: bool = False
+    """The worker was shut down, and said so."""
 
 
 class InboxNews(Record):
@@ -105,3 +109,5 @@ class InboxNews(Record):
     lost: tuple[LostShard, ...] = ()
     untaken: tuple[str, ...] = ()
     """Shards that no worker has taken yet."""
+    unknown: tuple[str, ...] = ()
+    """Shards that were said to be out and are not in the inbox, as where a database lost its last transactions."""

@@ -38,6 +38,19 @@ class ShardNotices:
             )
             self._notice("warn", message, "rollout_worker_lost", rollouts=rollouts)
 
+    def forgotten(self, rollouts: int) -> None:
+        """The inbox does not know them any more, and they are done again."""
+        if rollouts:
+            message = (
+                f"The platform's inbox does not know {rollouts} rollouts that were given out, as where its database"
+                " lost its last transactions. They begin anew, under new ids."
+            )
+            self._notice("warn", message, "rollouts_forgotten", rollouts=rollouts)
+
+    def note_running(self) -> None:
+        """Workers are at rollouts, which may take long and tell nothing before they have ended."""
+        self._still_waiting()
+
     def note_waiting(self, shards: int, *, is_all: bool) -> None:
         """So many shards wait for a worker now; `is_all`: no worker is at any."""
         now_s = asyncio.get_running_loop().time()

@@ -24,21 +24,30 @@ class Patience:
     told_after_s: float = 5.0
     _since_s: float | None = None
     """When the outage under way began."""
+    _failing: int = 0
+    """Calls under way whose latest attempt failed: while there are any, another's success ends no outage."""
     _is_told: bool = False
 
     async def until_done(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """What the attempt that gets through returns. Raises what is no outage."""
-        wait_s = _FIRST_WAIT_S
-        while True:
-            try:
-                done = await attempt()
-            except (InboxDown, BrokerDown) as problem:
-                self._note(str(problem))
-                await asyncio.sleep(wait_s)
-                wait_s = min(2.0 * wait_s, _LONGEST_WAIT_S)
-            else:
-                self._recover()
-                return done
+        wait_s, is_failing = _FIRST_WAIT_S, False
+        try:
+            while True:
+                try:
+                    done = await attempt()
+                except (InboxDown, BrokerDown) as problem:
+                    self._failing += not is_failing
+                    is_failing = True
+                    self._note(str(problem))
+                    await asyncio.sleep(wait_s)
+                    wait_s = min(2.0 * wait_s, _LONGEST_WAIT_S)
+                else:
+                    break
+        finally:
+            self._failing -= is_failing
+        if not self._failing:
+            self._recover()
+        return done
 
     def _note(self, problem: str) -> None:
         now_s = _now_s()

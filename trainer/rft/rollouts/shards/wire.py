@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pydantic import model_validator
+
 from rft.chat.saved_chat import ChatRecord
 from rft.core.attempt import Attempt
 from rft.core.base import Record
@@ -60,6 +62,12 @@ class Settled(Record):
     """The conversation ended, and its grade is still missing."""
     attempts: tuple[Attempt, ...] = ()
     """Calls that were tried for it."""
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> "Settled":
+        if (self.rollout is None) is (self.ungraded is None):
+            raise ValueError("a rollout ends either graded, failed, or without its grade")
+        return self
 
 
 def json_bytes(body: str) -> int:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from rft.core.attempt import Attempt
-from rft.core.errors import RftError
+from rft.core.errors import RftError, RunPaused
 from rft.core.failure import Failure
 from rft.core.progress import StageCounts
 from rft.rollouts.loop import PendingGrade, run_begun
@@ -105,6 +105,8 @@ class RunSession:
                 await self._run_shard(shard)
         except StaleLaunch as stale:
             self._give_up(str(stale))
+        except RunPaused as refused:
+            self._refuse(refused)
         finally:
             self._working -= 1
 
@@ -119,6 +121,13 @@ class RunSession:
                     await asyncio.sleep(0)  # Until it has begun, it takes up no room.
         except StaleLaunch as stale:
             self._give_up(str(stale))
+        except RunPaused as refused:
+            self._refuse(refused)
+
+    def _refuse(self, problem: RunPaused) -> None:
+        """Ask for nothing more of the job for a while."""
+        _LOG.warning("no shard can be taken: %s", problem)
+        self._refuses_until_s = _now_s() + _REFUSAL_S
 
     @property
     def _has_room(self) -> bool:
@@ -133,7 +142,7 @@ class RunSession:
         tasks = (*self._shards.values(), self._flusher, self._beater, self._taker, *self._more)
         await _cancelled([task for task in tasks if task is not None])
         if left and not was_over:
-            with suppress(StaleLaunch, InboxDown):
+            with suppress(StaleLaunch, InboxDown, RunPaused):
                 await self.inbox.beat(dict.fromkeys(left, StageCounts()), is_leaving=True)
         if self._opening is not None:
             self._opening.cancel()
