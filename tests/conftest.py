@@ -6,8 +6,29 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from rft.engines.import_env import prepare_products
+
+TOGETHER = {
+    "tests/e2e/engines": {
+        "tests/e2e/engines/test_real_vllm.py",
+        "tests/e2e/engines/test_served_by_vllm.py",
+    },
+    "tests/e2e/platform": {
+        "tests/e2e/platform/test_bad_input.py",
+        "tests/e2e/platform/test_pause_and_resume.py",
+        "tests/e2e/platform/test_registered_and_signed.py",
+        "tests/e2e/platform/test_results.py",
+        "tests/e2e/platform/test_unfit_source.py",
+    },
+    "tests/e2e/web, every page": {
+        "tests/e2e/web/test_every_page.py",
+        "tests/e2e/web/test_every_troubled_page.py",
+    },
+}
+"""Files that one process runs: they share one server of vLLM, one `rft up`, the buttons that were examined."""
 
 # As in a trainer's process, and before anything of MKL is used: some tests hold the two against each other to the bit.
 prepare_products()
@@ -47,6 +68,20 @@ def pytest_runtest_protocol(nextitem: pytest.Item | None, item: pytest.Item) -> 
         gc.collect()
         gc.freeze()
     return is_done
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> "FilesTogether | None":
+    """One file after the other, and those of `TOGETHER` in one process."""
+    return FilesTogether(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+class FilesTogether(LoadFileScheduling):
+    """As `--dist loadfile`, but files that share something that takes long to start run one after the other."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return next((group for group, files in TOGETHER.items() if file in files), file)
 
 
 def pytest_collection_finish() -> None:

@@ -1,33 +1,41 @@
 """The rollouts whose beginning was told to customers' servers and whose end was not, kept over the process's death."""
 
+import json
 import re
 from io import FileIO
 from pathlib import Path
 
+from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.grade import Grade
 from rft.run_directory.write_all import write_all
 
 _MOST_LINES = 65_536
 """Beyond twice what is open; more are written anew."""
 MOST_UNTOLD = 4096
 """Ends that are tried again. A server that takes none would be asked for those of its whole history."""
-_LINE = re.compile(rb"([+-])(trace_[0-9a-f-]{36})\n")
+_LINE = re.compile(rb"([+-])(trace_[0-9a-f-]{36})\n|=(trace_[0-9a-f-]{36}) (\{[^\n]*\})\n")
 _LINE_BYTES = 44
 
 
 class OpenRolloutsFile:
-    """A journal in the run directory: `+` for a beginning, `-` for a told end. Emptied whenever nothing is open, and
-    cut down to what is open where that never comes: rollouts of the next steps may always be under way.
+    """A journal in the run directory: `+` for a beginning, `=` and how it ended, `-` where nothing more is to be told.
+
+    Emptied whenever nothing is open, and cut down to what is open where that never comes: rollouts of the next steps
+    may always be under way.
 
     An end that could not be told stays open, for a process that tries again later. It outlives the process, not the
     machine: a host that lost its trainer's machine frees by its own deadline.
     """
 
     def __init__(self, path: Path) -> None:
-        self.left = _read(path)
+        self._open = _read(path)
+        """How each ended; None where nobody knows."""
+        self.left = list(self._open)
         """Left open by the processes before this one, in the order of their beginnings."""
-        self._path, self._open = path, dict.fromkeys(self.left)
-        self._untold: dict[str, None] = {}
-        """Open ones whose end could not be told by this process, the longest ago first."""
+        self.outcomes = {id_: outcome for id_, outcome in self._open.items() if outcome is not None}
+        """Of these, how those had ended that had: what is told of one stays the same."""
+        self._path, self._untold = path, dict.fromkeys(self.outcomes)
+        """Open ones whose end could not be told, the longest ago first."""
         self._file: FileIO | None = None
         self._lines = path.stat().st_size // _LINE_BYTES if path.exists() else 0
 
@@ -36,9 +44,15 @@ class OpenRolloutsFile:
         self._open[trace_id] = None
         self._write(f"+{trace_id}\n")
 
-    def close(self, trace_id: str, *, is_told: bool) -> None:
-        """Its end was told, or could not be told within the retry budget."""
-        if not is_told:
+    def end(self, trace_id: str, outcome: Grade | Failure) -> None:
+        """It has ended so, which is about to be told."""
+        if trace_id in self._open and self._open[trace_id] is None:
+            self._open[trace_id] = outcome
+            self._write(f"={trace_id} {_told(outcome)}\n")
+
+    def close(self, trace_id: str, *, is_over: bool) -> None:
+        """Nothing more is to be told of it; not `is_over`: it could not be told within the retry budget."""
+        if not is_over:
             self._untold[trace_id] = None
             if len(self._untold) <= MOST_UNTOLD:
                 return
@@ -61,7 +75,12 @@ class OpenRolloutsFile:
     def _cut_down(self) -> None:
         """Whole or not at all."""
         unfinished = self._path.with_suffix(".unfinished")
-        unfinished.write_text("".join(f"+{trace_id}\n" for trace_id in self._open))
+        unfinished.write_text(
+            "".join(
+                f"+{trace_id}\n" if outcome is None else f"+{trace_id}\n={trace_id} {_told(outcome)}\n"
+                for trace_id, outcome in self._open.items()
+            )
+        )
         unfinished.replace(self._path)
         self.shut()
         self._lines = len(self._open)
@@ -74,12 +93,28 @@ class OpenRolloutsFile:
         self._lines += 1
 
 
-def _read(path: Path) -> list[str]:
-    """Trace ids that are open; lines that no process finished are passed over."""
-    found: dict[str, None] = {}
-    for sign, trace_id in _LINE.findall(path.read_bytes() if path.exists() else b""):
-        if sign == b"+":
+def _told(outcome: Grade | Failure) -> str:
+    """What customers' servers hear of it, and no more: messages may quote what is theirs."""
+    if isinstance(outcome, Grade):
+        return json.dumps({"reward": outcome.reward})
+    return json.dumps({"stage": outcome.stage, "code": outcome.code})
+
+
+def _outcome(told: bytes) -> Grade | Failure:
+    fields = json.loads(told)
+    if "reward" in fields:
+        return Grade(reward=fields["reward"], grader="")
+    return Failure(stage=Stage(fields["stage"]), code=FailureCode(fields["code"]), message="")
+
+
+def _read(path: Path) -> dict[str, Grade | Failure | None]:
+    """How those ended that are open, by trace id; lines that no process finished are passed over."""
+    found: dict[str, Grade | Failure | None] = {}
+    for sign, trace_id, ended_id, told in _LINE.findall(path.read_bytes() if path.exists() else b""):
+        if ended_id:
+            found[ended_id.decode()] = _outcome(told)
+        elif sign == b"+":
             found[trace_id.decode()] = None
         else:
             found.pop(trace_id.decode(), None)
-    return list(found)
+    return found

@@ -1,7 +1,7 @@
 """One real vLLM server on the CPU for all tests of a process, over a tiny random model."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,8 @@ HEAD_SIZE = 32
 LONG_TOKENS = 8192
 """The server's context: long enough that nothing of that length is sampled while a test looks."""
 KEY = "the tests' key"
+STARTED: list[ServerProcess] = []
+"""Of this process, and running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class RealServer:
 
 
 @pytest.fixture(scope="session")
-def real_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+def real_server(tmp_path_factory: pytest.TempPathFactory) -> RealServer:
     """Fails, rather than skips, where vLLM is not there: nobody would miss these tests."""
     python = Path(os.environ.get("RFT_VLLM_PYTHON") or python_of(ROOT / ".vllm"))
     if not python.exists():
@@ -58,5 +60,14 @@ def real_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer
     environment = server_environment(options, api_key=KEY, inherited=os.environ)
     process = ServerProcess(server_command(python, options), environment, folder / "log")
     process.ensure_running()
-    yield RealServer(model, f"http://127.0.0.1:{port}", process, folder / "log")
-    process.stop()
+    STARTED.append(process)
+    return RealServer(model, f"http://127.0.0.1:{port}", process, folder / "log")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None]:
+    """Nobody else's tests run beside a server that stands idle."""
+    yield
+    if nextitem is None or not nextitem.path.is_relative_to(Path(__file__).parent):
+        while STARTED:
+            STARTED.pop().stop()

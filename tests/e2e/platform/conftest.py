@@ -1,7 +1,9 @@
 """The whole product for a module of tests: `rft up`, a customer's server, the official SDK."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from openai import OpenAI
@@ -30,22 +32,51 @@ SETTINGS = {
 }
 
 
+class _Running:
+    """The platform that runs now: modules with the same settings, one after the other, use the same one."""
+
+    def __init__(self) -> None:
+        self._settings: dict[str, str] = {}
+        self._platform: RunningPlatform | None = None
+        self._folder = ExitStack()
+
+    def with_settings(self, settings: dict[str, str]) -> RunningPlatform:
+        if self._platform is None or settings != self._settings:
+            self.end()
+            folder = self._folder.enter_context(home_folder())
+            model = make_model(folder / "tiny")
+            self._platform = RunningPlatform.start(
+                folder / "home", settings | {"RFT_BASE_MODELS": json.dumps({"tiny": str(model)})}
+            )
+            self._settings = settings
+        return self._platform
+
+    def end(self) -> None:
+        platform, self._platform = self._platform, None
+        if platform is not None:
+            platform.end()
+        self._folder.close()
+
+
+RUNNING = _Running()
+
+
 @pytest.fixture(scope="module")
-def platform(request: pytest.FixtureRequest) -> Iterator[RunningPlatform]:
+def platform(request: pytest.FixtureRequest) -> RunningPlatform:
     """`rft up` with a scripted sampler, real trainer, few retries. One base model: `tiny`.
 
-    A module changes settings with `CHANGED_SETTINGS`.
+    A module changes settings with `CHANGED_SETTINGS`. What earlier modules did is there.
     """
     changed: dict[str, str] = getattr(request.module, "CHANGED_SETTINGS", {})
-    with home_folder() as folder:
-        model = make_model(folder / "tiny")
-        running = RunningPlatform.start(
-            folder / "home", SETTINGS | changed | {"RFT_BASE_MODELS": json.dumps({"tiny": str(model)})}
-        )
-        try:
-            yield running
-        finally:
-            running.end()
+    return RUNNING.with_settings(SETTINGS | changed)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None]:
+    """Nobody else's tests run beside one that stands idle."""
+    yield
+    if nextitem is None or not nextitem.path.is_relative_to(Path(__file__).parent):
+        RUNNING.end()
 
 
 @pytest.fixture(scope="module")

@@ -61,13 +61,13 @@ async def browser() -> AsyncIterator[Browser]:
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(browser: Browser, page_problems: PageProblems) -> AsyncIterator[Page]:
     """A page that shares no cookies, storage or cache with another test's; errors on its console fail the test."""
-    async with await browser.new_context(viewport={"width": 1360, "height": 900}) as context:
+    async with await browser.new_context(viewport={"width": 1360, "height": 900}, reduced_motion="reduce") as context:
         await page_problems.attach(context)
         yield await context.new_page()
     assert page_problems.unexpected() == []
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def examined() -> set[str]:
     """Looks of buttons that were examined on one page or another."""
     return set()
@@ -78,7 +78,7 @@ async def examine(
     browser: Browser, platform: Platform, page_problems: PageProblems, examined: set[str]
 ) -> AsyncIterator[Examine]:
     """Opens a page in a window whose scheme and size it chooses, and looks whether it can be read and used."""
-    async with await browser.new_context() as context:
+    async with await browser.new_context(reduced_motion="reduce") as context:
         await page_problems.attach(context)
 
         async def opened_and_checked(open_page: OpenPage) -> None:

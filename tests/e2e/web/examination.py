@@ -38,7 +38,7 @@ async def check_page(page: Page, open_page: OpenPage, examined: set[str]) -> Non
     has_dialog = await page.locator("dialog[open]").count() > 0  # Nothing behind it can be pressed.
     for scheme in ("light", "dark"):
         for size, (width, height) in VIEWPORTS.items():
-            await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            await page.emulate_media(color_scheme=scheme)
             await page.set_viewport_size({"width": width, "height": height})
             if SCREENS is not None:
                 picture = Path(SCREENS, f"{open_page.__name__}-{size}-{scheme}.png")

@@ -11,7 +11,7 @@ from tests.shared.browser import draw_out
 from tests.shared.train_events import step_done
 
 STEPS = 700
-PEAK = 333
+PEAK = 33
 
 
 def a_step(number: int) -> StepDone:
@@ -102,7 +102,7 @@ async def test_the_highest_reward_can_be_read_among_downsampled_steps(platform: 
     await expect(canvas.locator("canvas")).to_be_visible()
     step = reward.locator(".legend-step")
     await canvas.focus()
-    for _ in range(500):
+    for _ in range(50):
         await page.keyboard.press("ArrowRight")
         if await step.inner_text() == f"step {PEAK}":
             break

@@ -11,6 +11,7 @@ from openai import AsyncOpenAI
 
 from rft.platform.files.uploading import MAX_FILE_BYTES
 from rft.platform.settings import Settings
+from tests.integration.api.openapi_document import DOCUMENT
 from tests.shared.running_api import Api, Served
 
 _PARAMETER = re.compile(r"\{[^}]+\}")
@@ -33,7 +34,7 @@ async def test_every_route_refuses_strangers_whatever_exists(
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
     asked = 0
     async with httpx.AsyncClient(base_url=api.url, headers=headers, timeout=60) as stranger:
-        for path, methods in (await routes(stranger)).items():
+        for path, methods in routes().items():
             for method in methods:
                 replies: set[tuple[int, str]] = set()
                 for known in (job.id, job.training_file, "nothing"):
@@ -48,7 +49,7 @@ async def test_every_route_refuses_strangers_whatever_exists(
 async def test_a_stranger_is_refused_before_the_body_is_read(api: Api, key: str | None) -> None:
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
     async with httpx.AsyncClient(base_url=api.url, headers=headers, timeout=60) as stranger:
-        for path, methods in (await routes(stranger)).items():
+        for path, methods in routes().items():
             for method in methods:
                 for name, (content, says) in BODIES.items():
                     url = f"{_PARAMETER.sub('nothing', path)}?limit=many"
@@ -73,10 +74,9 @@ async def test_a_stranger_does_not_learn_which_routes_there_are(api: Api) -> Non
             assert (await stranger.request(method, path)).status_code == 401, f"{method} {path}"
 
 
-async def routes(caller: httpx.AsyncClient) -> dict[str, list[str]]:
+def routes() -> dict[str, list[str]]:
     """The paths of the document that want a key, with their methods."""
-    document = (await caller.get("/openapi.json")).json()
-    return {path: list(operations) for path, operations in document["paths"].items() if path not in OPEN}
+    return {path: list(operations) for path, operations in DOCUMENT["paths"].items() if path not in OPEN}
 
 
 async def test_where_names_are_told_the_api_is_asked_by_no_other(migrated_url: str, tmp_path: Path, api: Api) -> None:

@@ -60,7 +60,7 @@ def refuse(town: Town, monkeypatch: pytest.MonkeyPatch, trace_ids: list[str]) ->
 
     async def refuse_some(call: ReceivedCall) -> HttpAnswer | Fault:
         is_refused = any(one in call.body.decode() for one in trace_ids)
-        return HttpAnswer(409, b"") if is_refused else await answer(call)
+        return HttpAnswer(503, b"") if is_refused else await answer(call)
 
     monkeypatch.setattr(town.endpoint, "answer", refuse_some)
 

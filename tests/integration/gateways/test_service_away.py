@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from rft.core.failure import Failure
 from rft.core.grade import Grade
 from rft.core.spec import RunSecrets, ToolServer
 from rft.gateway_service.connection import OUR_RETRIES, Listener, ServiceConnection
@@ -30,7 +31,10 @@ class Book:
     def begin(self, trace_id: str) -> None:
         self.left.append(trace_id)
 
-    def close(self, trace_id: str, *, is_told: bool) -> None:
+    def end(self, trace_id: str, outcome: Grade | Failure) -> None:
+        pass
+
+    def close(self, trace_id: str, *, is_over: bool) -> None:
         self.left.remove(trace_id)
 
 

@@ -24,6 +24,7 @@ from rft.testing.faults import Fault, FaultKind, FaultPlan, HttpAnswer, NoFaults
 from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.callbacks import RolloutCallbacks
 from rft.tool_gateway.gateway import HttpToolGateway
+from tests.shared.free_port import free_port
 from tests.shared.waiting import PATIENCE_S
 
 BUDGET = RetryBudget(max_retries=3, total_s=60.0, first_wait_s=0.001, max_wait_s=0.002)
@@ -93,12 +94,20 @@ class Book:
 
     def __init__(self) -> None:
         self.open: set[str] = set()
+        self.ended: dict[str, Grade | Failure] = {}
+        self.untold: set[str] = set()
 
     def begin(self, trace_id: str) -> None:
         self.open.add(trace_id)
 
-    def close(self, trace_id: str, *, is_told: bool) -> None:
-        self.open.discard(trace_id)
+    def end(self, trace_id: str, outcome: Grade | Failure) -> None:
+        self.ended[trace_id] = outcome
+
+    def close(self, trace_id: str, *, is_over: bool) -> None:
+        if is_over:
+            self.open.discard(trace_id)
+        else:
+            self.untold.add(trace_id)
 
 
 class Host:
@@ -291,3 +300,45 @@ async def test_ends_stay_within_the_cap_of_a_tool_that_is_called_at_their_addres
         await callbacks.aclose()
         assert sum(b"rollout.ended" in call.body for call in endpoint.calls) == 8
         assert endpoint.max_in_flight == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "is_left"), [(503, True), (429, True), (401, True), (409, False), (404, False), (302, False)]
+)
+async def test_an_end_is_left_to_the_next_process_where_the_host_may_take_it_then(status: int, is_left: bool) -> None:
+    async with host(Script(rollout_ended=Fault(FaultKind.STATUS, status=status))) as it:
+        await it.callbacks.started(item=ITEM, trace_id="trace_1")
+        it.callbacks.ended(trace_id="trace_1", outcome=GRADE)
+        await it.callbacks.aclose()
+        assert it.book.untold == ({"trace_1"} if is_left else set())
+        assert it.book.ended == {"trace_1": GRADE}
+        assert it.book.open == ({"trace_1"} if is_left else set())
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["it may have arrived", "surely not sent"])
+async def test_an_end_that_an_unsafe_host_may_have_had_is_told_no_more(is_there: bool) -> None:
+    endpoint = HostEndpoint(faults=Script(rollout_ended=Fault(FaultKind.STATUS, status=500)))
+    book = Book()
+    async with LoopbackEndpoint(endpoint) as server, EndpointClient.open(retry=BUDGET) as client:
+        url = f"{server.base_url}/shell" if is_there else f"http://127.0.0.1:{free_port()}/shell"
+        tool = ToolServer(name="shell", server_url=url, callback_url=url, retry="unsafe")
+        callbacks = RolloutCallbacks(client, [tool], job_id="ftjob-1", open_rollouts=book)
+        book.begin("trace_1")
+        callbacks.ended(trace_id="trace_1", outcome=GRADE)
+        await callbacks.aclose()
+        assert book.open == (set() if is_there else {"trace_1"})
+        assert len(endpoint.calls) == (1 if is_there else 0)
+
+
+async def test_what_earlier_processes_left_is_told_a_few_at_once_and_left_again_at_the_end() -> None:
+    async with host(takes_s=0.2) as it:
+        for number in range(100):
+            it.book.begin(f"left_{number:02}")
+            it.callbacks.was_left_open(trace_id=f"left_{number:02}", outcome=GRADE)
+        await asyncio.wait_for(it.endpoint.until(lambda endpoint: len(endpoint.calls) >= 60), timeout=PATIENCE_S)
+        assert it.endpoint.in_flight <= 2 * 32
+        await it.callbacks.aclose()
+        told = {body["trace_id"] for body in it.bodies}
+        assert 30 <= len(told) < 100
+        assert it.book.open == {f"left_{number:02}" for number in range(100)} - told
+        assert {body["outcome"] for body in it.bodies} == {"graded"}

@@ -121,7 +121,8 @@ def test_a_label_that_the_judge_repeats_is_its_verdict(label: str, again: str) -
 def test_a_label_that_is_a_number_may_be_repeated_as_a_share_of_the_highest() -> None:
     for label in "12345":
         assert read_label(f'{{"result": "{label}"}}\nResult: {label}/5', list("12345")) == label
-    assert isinstance(read_label('{"result": "1"}\nResult: 1/10', list("12345")), Unreadable)
+    for again in ("1/10", "5/5", "100%"):
+        assert isinstance(read_label(f'{{"result": "1"}}\nResult: {again}', list("12345")), Unreadable)
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ stop_pieces = st.sampled_from(
 )  # fmt: skip
 STOPS = [
     ("END",), ("END\n",), ("END \n",), ("##",), ("aba",), ("---",), ("END", "D."), ("aba", "ba\n"), ("a", "aba"),
-    ("abab", "ba"), ("<", "call>"),
+    ("abab", "ba"), ("<", "call>"), ("N\n", "N ", "END"), ("a\n", "a ", "ab", "a\t"),
 ]  # fmt: skip
 
 
@@ -117,6 +117,8 @@ STOPS = [
 @example("One\n-----\nTwo", [1], ("---",))
 @example("Say END. Now", [3], ("END", "D."))
 @example("baba", [9], ("baba", "ab"))
+@example("EN</think>D it", [3], ("N\n", "N ", "END"))
+@example("a</think>b", [1], ("a\n", "a ", "ab", "a\t"))
 @example('Hi <tool_call>{"name": "f", "arguments": {}}</tool_call>', [4], ("call", "<"))
 @example("ENDEND</think>END", [1], ("END\n",))
 @example('ab<tool_call>{"name": "f", "arguments": {}}</tool_call>ab', [4], ("aba",))

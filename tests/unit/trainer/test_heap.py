@@ -7,11 +7,11 @@ import sys
 import pytest
 
 PROGRAM = """
-import ctypes
+import ctypes, resource
 from rft.trainer.heap import return_freed_pages
 
 def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * 4096
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -20,7 +21,7 @@ from rft.egress.endpoint import Endpoint, endpoint_key
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.redaction import redact
 from rft.egress.reply import AttemptFailure, Reply
-from rft.tool_gateway.rollout_ends import OpenRollouts, RolloutEnds
+from rft.tool_gateway.rollout_ends import OpenRollouts, RolloutEnds, is_worth_another_try, may_have_arrived
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +74,13 @@ class RolloutCallbacks:
     def ended(self, *, trace_id: str, outcome: Grade | Failure | None) -> None:
         """Tell all hosts in the background; None for a cancelled rollout."""
         if self._hosts:
-            self._ends.tell(trace_id, self.tell_end(trace_id=trace_id, outcome=outcome))
+            self._ends.tell(trace_id, outcome, partial(self.tell_end, trace_id=trace_id, outcome=outcome))
+
+    def was_left_open(self, *, trace_id: str, outcome: Grade | Failure | None) -> None:
+        """The same for a rollout of an earlier process: behind others of its kind, a few at once."""
+        if self._hosts:
+            telling = partial(self.tell_end, trace_id=trace_id, outcome=outcome)
+            self._ends.tell(trace_id, outcome, telling, is_left=True)
 
     async def all_told(self, timeout_s: float) -> None:
         """Wait until every end so far is told, at most so long."""
@@ -84,7 +91,10 @@ class RolloutCallbacks:
         await self._ends.aclose(hurry)
 
     async def tell_end(self, *, trace_id: str, outcome: Grade | Failure | None) -> bool:
-        """Tell all hosts, and wait for it: whether each was told."""
+        """Tell all hosts, and wait for it: whether nothing more is to be told.
+
+        Something is where a host may take it later, and no host that bears no repeated call may have had it.
+        """
         told = _outcome(outcome)
         failures = await asyncio.gather(
             *(self._post(host.ends, self._body(ENDED, host, trace_id, **told), trace_id, ENDED) for host in self._hosts)
@@ -92,7 +102,11 @@ class RolloutCallbacks:
         for failure in failures:
             if failure is not None:
                 log.warning("the end of rollout %s could not be told: %s", trace_id, failure.message)
-        return all(failure is None for failure in failures)
+        is_left = any(failure is not None and is_worth_another_try(failure) for failure in failures)
+        return not is_left or any(
+            not host.ends.is_safe_to_repeat and (failure is None or may_have_arrived(failure))
+            for host, failure in zip(self._hosts, failures, strict=True)
+        )
 
     async def _post(self, endpoint: Endpoint, body: JsonObject, trace_id: str, call_id: str) -> Failure | None:
         try:

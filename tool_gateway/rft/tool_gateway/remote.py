@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -17,7 +18,7 @@ from rft.egress.failed_calls import FailedCalls
 from rft.egress.limits import BreakerChange
 from rft.gateway_service.connection import Listener, ServiceConnection
 from rft.gateway_service.wire import ServiceReply
-from rft.tool_gateway.rollout_ends import OpenRollouts, RolloutEnds
+from rft.tool_gateway.rollout_ends import OpenRollouts, RolloutEnds, may_have_arrived
 from rft.tool_gateway.service_wire import (
     CALLS,
     ENDED,
@@ -139,22 +140,32 @@ class RemoteToolGateway:
     def ended(self, *, trace_id: str, outcome: Grade | Failure | None) -> None:
         """Tell them in the background that it is over; None for a cancelled rollout."""
         if self.has_hosts:
-            self._ends.tell(trace_id, self._tell_end(RolloutEnded(trace_id=trace_id, outcome=outcome)))
+            self._ends.tell(trace_id, outcome, self._telling_of(trace_id, outcome))
+
+    def was_left_open(self, *, trace_id: str, outcome: Grade | Failure | None) -> None:
+        """The same for a rollout of an earlier process: behind others of its kind, a few at once."""
+        if self.has_hosts:
+            self._ends.tell(trace_id, outcome, self._telling_of(trace_id, outcome), is_left=True)
+
+    def _telling_of(self, trace_id: str, outcome: Grade | Failure | None) -> Callable[[], Awaitable[bool]]:
+        return partial(self._tell_end, RolloutEnded(trace_id=trace_id, outcome=outcome))
 
     async def _tell_end(self, request: RolloutEnded) -> bool:
+        """Whether nothing more is to be told."""
         if self._are_ends_awaited:
             told = await self._send_end(ENDED_TOLD, request, RolloutEndedReply)
             if isinstance(told, RolloutEndedReply):
                 return told.is_told
             if told.status != HTTPStatus.NOT_FOUND:  # As of a service of an earlier release, which has no such call.
-                return self._is_told(told, request)
+                return self._is_over(told, request)
         reply = await self._send_end(ENDED, request, ServiceReply)
-        return self._is_told(reply, request)
+        return self._is_over(reply, request)
 
-    def _is_told(self, reply: ServiceReply | Failure, request: RolloutEnded) -> bool:
-        if isinstance(reply, Failure):
-            _log.warning("the end of rollout %s could not be told: %s", request.trace_id, reply.message)
-        return not isinstance(reply, Failure)
+    def _is_over(self, reply: ServiceReply | Failure, request: RolloutEnded) -> bool:
+        if not isinstance(reply, Failure):
+            return True
+        _log.warning("the end of rollout %s could not be told: %s", request.trace_id, reply.message)
+        return not self._are_hosts_safe and may_have_arrived(reply)
 
     async def _send_end(self, operation: str, request: RolloutEnded, kind: type[R]) -> R | Failure:
         # Nobody else knows of this end while the process lives; closing it bounds the wait.

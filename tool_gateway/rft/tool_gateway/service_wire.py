@@ -61,4 +61,4 @@ class RolloutEndedReply(ServiceReply):
     """What came of telling it."""
 
     is_told: bool
-    """Whether everybody was told who wants to be."""
+    """Whether nothing more is to be told: false where a tool server may take it later."""

@@ -94,7 +94,7 @@ class CustomerConnections:
         """
         if self.host is not None:
             for trace_id in trace_ids:
-                self.host.ended(trace_id=trace_id, outcome=outcomes.get(trace_id))
+                self.host.was_left_open(trace_id=trace_id, outcome=outcomes.get(trace_id))
             await self.host.all_told(_LEFT_OPEN_S)
 
     async def aclose(self, hurry: asyncio.Event | None = None) -> None:

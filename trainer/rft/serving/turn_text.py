@@ -12,9 +12,9 @@ _BROKEN = "\ufffd"
 _CHARACTER_TOKENS = 4
 """Of one character at most: UTF-8 writes none in more bytes, and no token is less than a byte."""
 _SOME_TEXT = "x"
-_SEPARATORS = ("\n", " ")
+_SEPARATORS = ("\n", " ", "\t", "\u00a0", "\u2003")
 """Between what was told and what follows it, where neither continues the other: the first that completes no stop
-sequence, else none."""
+sequence. Each sequence is completed by one of them at most, and a request has four."""
 
 
 class IncrementalText:

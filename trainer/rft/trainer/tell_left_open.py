@@ -1,7 +1,7 @@
-"""`python -m rft.trainer.tell_left_open RUN_DIR`: for a run that is over and whose last trainer was killed.
+"""`python -m rft.trainer.tell_left_open RUN_DIR`: for a run that is over and whose trainers left rollouts open.
 
-Tells customers' servers the ends of the rollouts that it left open, as a next trainer would have done; secrets as JSON
-on standard input. Loads no model, writes no event.
+They were killed, or customers' servers could not take an end. Tells those ends, as a next trainer would have done;
+secrets as JSON on standard input. Loads no model, writes no event.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ async def _ends_told(spec: RunSpec, secrets: RunSecrets, open_rollouts: OpenRoll
     in_a_hurry = asyncio.Event()
     in_a_hurry.set()
     try:
-        await connections.tell_left_open(open_rollouts.left)
+        await connections.tell_left_open(open_rollouts.left, open_rollouts.outcomes)
     finally:
         await connections.aclose(in_a_hurry)
 

@@ -127,7 +127,8 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
         )
         last.insert(0, partial(connections.aclose, loop_thread.stopped))
         live.queued, progress.loads = connections.queued, connections.loads
-        loop_thread.call(connections.tell_left_open(open_rollouts.left, context.finished.outcomes))
+        known = {**open_rollouts.outcomes, **context.finished.outcomes}
+        loop_thread.call(connections.tell_left_open(open_rollouts.left, known))
 
         def tell_redo(redone: RoundRedone) -> None:
             context.finished.forget(redone.step, redone.split)

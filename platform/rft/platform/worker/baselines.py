@@ -131,7 +131,7 @@ class Baselines:
         options = ConnectionOptions(open_rollouts=open_rollouts)
         connections = await open_connections(spec, self.run.secrets, options)
         try:
-            await connections.tell_left_open(open_rollouts.left)
+            await connections.tell_left_open(open_rollouts.left, open_rollouts.outcomes)
             async with open_provider_client(settings.egress, retry=spec.retry) as client:
                 policy = policy_for(
                     name, model, settings=settings, processes=processes, client=client, owner=spec.job_id

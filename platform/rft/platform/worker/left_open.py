@@ -1,4 +1,4 @@
-"""When no trainer of a job will come any more: customers' servers are told the ends of what a killed one left open."""
+"""When no trainer of a job will come any more: customers' servers are told the ends that its trainers left open."""
 
 import logging
 import sys

@@ -45,11 +45,20 @@ export function LoadedRollout({ jobId, rollout }: { jobId: string; rollout: Ende
     const given = { url: tool.url, headers: tool.headers, callId: call.id, name: call.name, traceId: rollout.id };
     return curl({ ...given, arguments: call.arguments, item: grading.data?.item });
   };
-  // The timeline above has a line for each endpoint: what is below must not move under the pointer when they come.
-  if (attempts.isPending) return <Skeleton height={420} />;
+  const header = <Header jobId={jobId} rollout={rollout} view={view} />;
+  // The timeline has a line for each endpoint: what is below must not move under the pointer when they come. Where they
+  // cannot be had at once, the conversation does not wait for them.
+  if (attempts.isPending && attempts.failureCount === 0) {
+    return (
+      <>
+        {header}
+        <Skeleton height={420} />
+      </>
+    );
+  }
   return (
     <>
-      <Header jobId={jobId} rollout={rollout} view={view} />
+      {header}
       {attempts.error && <Problem error={attempts.error} onRetry={() => void attempts.refetch()} />}
       <TimelinePanel attempts={attempts.data ?? NO_ATTEMPTS} record={rollout.record} />
       <div className="trace">
