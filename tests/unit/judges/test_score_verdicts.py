@@ -91,7 +91,9 @@ def test_a_verdict_that_the_judge_repeats_or_explains_is_its_verdict(text: str, 
     assert read_score(text, 0.0, 1.0) == score
 
 
-@pytest.mark.parametrize(("again", "is_same"), [("8/10", True), ("8", True), ("8%", True), ("80%", True), ("70%", False)])
+@pytest.mark.parametrize(
+    ("again", "is_same"), [("8/10", True), ("8", True), ("8%", True), ("80%", True), ("70%", False)]
+)
 def test_a_score_above_one_is_repeated_as_a_share_of_the_highest(again: str, is_same: bool) -> None:
     score = read_score(f'{{"result": 8}}\nResult: {again}', 0.0, 10.0)
     assert (score == 8.0) if is_same else isinstance(score, Unreadable)

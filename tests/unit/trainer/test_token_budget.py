@@ -21,6 +21,9 @@ CPU = torch.device("cpu")
 MEMORY_ERRORS: list[Callable[[], Exception]] = [
     lambda: torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
     lambda: RuntimeError("[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory"),
+    lambda: RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"),
+    lambda: RuntimeError("Triton Error [CUDA]: out of memory"),
+    lambda: RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     MemoryError,
 ]
 

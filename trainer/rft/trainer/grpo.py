@@ -184,7 +184,8 @@ class PolicyTrainer(GRPOTrainer):
         idle = self._most(len(batches)) - len(batches)
         for batch in batches if batches or self._settings.is_sharded else [[]]:
             self._check()
-            return_freed_pages()
+            if device.type == "cpu":
+                return_freed_pages()
             share = budget / batch[0].tokens if batch else 1.0
             kept_layers = set_checkpointing(self._base_model(model), share=share)
             try:

@@ -21,6 +21,8 @@ _SMALLEST_TOKENS = 64
 _LARGEST_TOKENS = 2**18
 _MEMORY_INFO = Path("/proc/meminfo")
 _LIMIT, _USED = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+_TOLD_IN_WORDS = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+"""Of the allocator on the CPU; of CUDA, Triton and cuBLAS, which allocate beside torch's own."""
 
 
 def tokens_within(free_bytes: int, bytes_per_token: int, device: torch.device) -> int:
@@ -51,7 +53,7 @@ def halved(tokens: int, failed: Sequence[TrainingRow], *, is_least: bool) -> int
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory ran out, on whichever device."""
     is_told_by_type = isinstance(error, (torch.OutOfMemoryError, MemoryError))
-    return is_told_by_type or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
+    return is_told_by_type or (isinstance(error, RuntimeError) and any(one in str(error) for one in _TOLD_IN_WORDS))
 
 
 def free_bytes(device: torch.device) -> int:
