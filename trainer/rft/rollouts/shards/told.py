@@ -40,12 +40,11 @@ class ShardNotices:
 
     def forgotten(self, rollouts: int) -> None:
         """The inbox does not know them any more, and they are done again."""
-        if rollouts:
-            message = (
-                f"The platform's inbox does not know {rollouts} rollouts that were given out, as where its database"
-                " lost its last transactions. They begin anew, under new ids."
-            )
-            self._notice("warn", message, "rollouts_forgotten", rollouts=rollouts)
+        message = (
+            f"The platform's inbox does not know {rollouts} rollouts that were given out, as where its database"
+            " lost its last transactions. They begin anew, under new ids."
+        )
+        self._notice("warn", message, "rollouts_forgotten", rollouts=rollouts)
 
     def note_running(self) -> None:
         """Workers are at rollouts, which may take long and tell nothing before they have ended."""
