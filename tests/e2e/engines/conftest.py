@@ -65,9 +65,11 @@ def real_server(tmp_path_factory: pytest.TempPathFactory) -> RealServer:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None]:
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """Nobody else's tests run beside a server that stands idle."""
-    yield
-    if nextitem is None or not nextitem.path.is_relative_to(Path(__file__).parent):
-        while STARTED:
-            STARTED.pop().stop()
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or not nextitem.path.is_relative_to(Path(__file__).parent):
+            while STARTED:
+                STARTED.pop().stop()

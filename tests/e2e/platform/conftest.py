@@ -72,11 +72,13 @@ def platform(request: pytest.FixtureRequest) -> RunningPlatform:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None]:
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """Nobody else's tests run beside one that stands idle."""
-    yield
-    if nextitem is None or not nextitem.path.is_relative_to(Path(__file__).parent):
-        RUNNING.end()
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or not nextitem.path.is_relative_to(Path(__file__).parent):
+            RUNNING.end()
 
 
 @pytest.fixture(scope="module")
