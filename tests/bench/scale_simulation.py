@@ -127,11 +127,13 @@ class CostlyInbox(MemoryInbox):
         await self.spend(self.costs.give_out.api_ms * len(shards), self.costs.give_out.postgres_ms * len(shards))
         await MemoryInbox.give_out(self, shards)
 
-    async def read(self, *, seen: Sequence[int], over: Sequence[str], wait_s: float) -> InboxNews:
+    async def read(
+        self, *, seen: Sequence[int], over: Sequence[str], out: Sequence[str] = (), wait_s: float
+    ) -> InboxNews:
         """What is read costs the API, then the trainer, before it asks for more."""
         assert self.costs is not None
         assert self.stations is not None
-        news = await MemoryInbox.read(self, seen=seen, over=over, wait_s=wait_s)
+        news = await MemoryInbox.read(self, seen=seen, over=over, out=out, wait_s=wait_s)
         count = len(news.rollouts)
         await self.spend(self.costs.read.api_ms * count, self.costs.read.postgres_ms * count)
         await self.stations.trainer.work(self.trainer_ms * count)
