@@ -67,7 +67,7 @@ async def inbox_costs(body_bytes: int) -> InboxCosts:
 async def _measured(trainer: HttpTrainerInbox, worker: HttpWorkerInbox, body: str) -> InboxCosts:
     shards = [SealedShard(id=uuid4().hex, body=body * 8) for _ in range(CALLS)]
     give_out = await _cost(CALLS, lambda number: trainer.give_out([shards[number]]))
-    take = await _cost(CALLS, lambda number: worker.take())
+    take = await _cost(CALLS, lambda number: worker.take(is_idle=True))
     busy = StageCounts(sampling=20, calling={"search": 40}, grading=4)
     held = {shard.id: busy for shard in shards[:8]}
     beat = await _cost(CALLS, lambda number: worker.beat(held))
@@ -78,7 +78,7 @@ async def _measured(trainer: HttpTrainerInbox, worker: HttpWorkerInbox, body: st
     async def fresh() -> str:
         """A shard that the worker has just taken."""
         await trainer.give_out([SealedShard(id=uuid4().hex, body=body)])
-        taken = await worker.take()
+        taken = await worker.take(is_idle=True)
         assert taken is not None, "all others are taken"
         return taken.id
 

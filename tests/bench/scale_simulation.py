@@ -157,11 +157,11 @@ class CostlyWorkerInbox(MemoryWorkerInbox):
         inbox.worker_calls += 1
         return inbox, inbox.costs
 
-    async def take(self) -> SealedShard | None:
+    async def take(self, *, is_idle: bool) -> SealedShard | None:
         """One call."""
         inbox, costs = self._costs()
         await inbox.spend(costs.take.api_ms, costs.take.postgres_ms)
-        return await MemoryWorkerInbox.take(self)
+        return await MemoryWorkerInbox.take(self, is_idle=is_idle)
 
     async def beat(self, shards: Mapping[str, StageCounts], *, is_leaving: bool = False) -> Sequence[str]:
         """One call."""

@@ -13,7 +13,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -106,14 +106,14 @@ class Measured:
 
 
 class TimedTrainer(PolicyTrainer):
-    """Keeps what its latest step took."""
+    """Keeps what each of its steps took: seconds by the clock and of the processor."""
 
-    took = (0.0, 0.0)
+    took: Sequence[tuple[float, float]] = ()
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         loss = super().training_step(model, inputs, num_items_in_batch)
-        self.took = time.perf_counter() - wall_s, time.process_time() - cpu_s
+        self.took = *self.took, (time.perf_counter() - wall_s, time.process_time() - cpu_s)
         return loss
 
 
@@ -153,7 +153,7 @@ def update(shape: Shape, lengths: Sequence[int], *, threads: int, is_control: bo
         before = resident_bytes("VmRSS")
         Path("/proc/self/clear_refs").write_text("5")  # From now on VmHWM is the peak.
         trainer.train()
-        wall_s, cpu_s = trainer.took
+        wall_s, cpu_s = trainer.took[-1]
         budget = trainer._budget or 0  # pyright: ignore[reportPrivateUsage]
         return Measured(sum(lengths), wall_s, cpu_s, resident_bytes("VmHWM") - before, budget)
 
@@ -262,10 +262,13 @@ def _apart(shape: Shape, lengths: Sequence[int], *, threads: int, is_control: bo
     return measured
 
 
-def run(size: Size, threads: int) -> JsonObject:
-    """All cases, and on what they were measured."""
+CASES: Mapping[str, Callable[[Size, int], JsonObject]] = {"memory": memory, "mixed_lengths": speed}
+
+
+def run(size: Size, threads: int, names: Sequence[str] = tuple(CASES)) -> JsonObject:
+    """These cases, and on what they were measured."""
     load_before = os.getloadavg()[0]
-    cases: JsonObject = {"memory": memory(size, threads), "mixed_lengths": speed(size, threads)}
+    cases: JsonObject = {name: CASES[name](size, threads) for name in names}
     parameters = sum(parameter.numel() for parameter in size.shape.model().parameters())
     machine: JsonObject = {
         "cores": os.cpu_count(),
@@ -291,11 +294,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("rows", "more_rows", "tokens", "mixed_rows", "repeats"):
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=getattr(whole, name))
+    parser.add_argument("--only", choices=CASES, help="one of the cases; all by default")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=ROOT / "var" / "bench" / "train.json")
     wanted = vars(parser.parse_args())
-    out, threads = wanted.pop("out"), wanted.pop("threads")
-    report = run(replace(whole, **wanted), threads)
+    out, threads, only = wanted.pop("out"), wanted.pop("threads"), wanted.pop("only")
+    report = run(replace(whole, **wanted), threads, [only] if only else tuple(CASES))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(report, indent=2) + "\n")
     print(json.dumps(report, indent=2))

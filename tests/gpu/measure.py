@@ -1,7 +1,8 @@
 """`tests/gpu/run.sh`: what a random model costs this machine's GPU, in the update and in the engine.
 
-Writes a page in Markdown. The update runs in a process of its own for each arithmetic of the base model, over rows of
-mixed lengths; the engine is a vLLM server of our own that shares the device. What was not run stands on the page, too.
+Writes a page in Markdown, anew after each part. The update runs in a process of its own for each arithmetic of the
+base model, over rows of mixed lengths, several times: the first compiles and finds its budget. The engine is a vLLM
+server of our own that shares the device. What was not run stands on the page, too.
 """
 
 import argparse
@@ -10,12 +11,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
 import torch
@@ -45,6 +48,8 @@ NOT_RUN = (
     "A whole job with tools and grader: `make demo ENGINE=vllm` does that.",
     "Models beyond 0.6 billion parameters, mixtures of experts, hybrid layers.",
 )
+DTYPES = ("bfloat16", "float32")
+UPDATES, WARM_UPS = 4, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,57 +94,61 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--tiny", action="store_true", help="a few rows of a tiny model: to see that it works")
+    parser.add_argument("--without-engine", action="store_true", help="the update alone, where there is no vLLM")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "performance.md")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         print("torch finds no GPU here; --device cpu --tiny shows that this works", file=sys.stderr)
         return 2
     load = SMALL if options.tiny else WHOLE
-    dtypes = ("bfloat16", "float32")
+    updates, engine = list[UpdateFigures](), None
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
         base = folder / "base"
         load.shape.model().save_pretrained(base)
         build_tokenizer().save_pretrained(base)
-        updates = [_apart(base, load, dtype, options.device) for dtype in dtypes]
-        engine = engine_figures(base, load, folder / "run", is_half=options.device == "cuda")
-    options.out.write_text(page(load, updates, engine))
+        for dtype in DTYPES:
+            updates.append(_apart(partial(update_figures, base, load, dtype, options.device)))
+            options.out.write_text(page(load, updates, None))
+        if not options.without_engine:
+            engine = engine_figures(base, load, folder / "run", is_half=options.device == "cuda")
+            options.out.write_text(page(load, updates, engine))
     print(options.out.read_text())
-    return 0 if max(engine.gap_of_base, engine.gap_of_adapter) <= LARGEST_MEAN_GAP else 1
+    return 0 if engine is None or max(engine.gap_of_base, engine.gap_of_adapter) <= LARGEST_MEAN_GAP else 1
 
 
-def _apart(base: Path, load: Load, dtype: str, device: str) -> UpdateFigures:
+def _apart(measured: Callable[[], UpdateFigures]) -> UpdateFigures:
     """In a process of its own, whose memory is the device's again afterwards."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        return process.submit(update_figures, base, load, dtype, device).result()
+        return process.submit(measured).result()
 
 
 def update_figures(base: Path, load: Load, dtype: str, device: str) -> UpdateFigures:
-    """One measured update in this process, after one that warms it up."""
+    """The median of equal updates in this process, after one that warms it up."""
     if device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
         return_large_blocks()
     lengths = mixed_lengths(load.rows, load.row_tokens)
     rows = rows_of(lengths, load.shape.vocabulary)
-    given = iter([rows[-1:], rows])
     with TemporaryDirectory() as folder:
         trainer = TimedTrainer(
-            load_base_model(str(base), getattr(torch, dtype)), load_tokenizer(str(base)), _settings(dtype),
-            output_dir=Path(folder), source=lambda step: next(given), on_saved=lambda step, path, figures: None,
+            load_base_model(str(base), getattr(torch, dtype)), load_tokenizer(str(base)), _settings(dtype, UPDATES),
+            output_dir=Path(folder), source=lambda step: rows, on_saved=lambda step, path, figures: None,
         )  # fmt: skip
         trainer.train()
+        wall_s = median(step_s for step_s, _ in trainer.took[WARM_UPS:])
         is_on_gpu = trainer.accelerator.device.type == "cuda"
         return UpdateFigures(
             dtype=dtype,
-            tokens_per_s=sum(lengths) / trainer.took[0],
+            tokens_per_s=sum(lengths) / wall_s,
             peak_mib=torch.cuda.max_memory_allocated() / 2**20 if is_on_gpu else 0.0,
             micro_batch_tokens=trainer._budget or 0,  # pyright: ignore[reportPrivateUsage]
             device=torch.cuda.get_device_name() if is_on_gpu else f"CPU, {torch.get_num_threads()} threads",
         )
 
 
-def _settings(dtype: str) -> UpdateSettings:
-    return UpdateSettings(2, 1e-4, LoraSpec(), "dapo", 1.0, 1, is_weighted=True, base_dtype=getattr(torch, dtype))
+def _settings(dtype: str, steps: int) -> UpdateSettings:
+    return UpdateSettings(steps, 1e-4, LoraSpec(), "dapo", 1.0, 1, is_weighted=True, base_dtype=getattr(torch, dtype))
 
 
 def engine_figures(base: Path, load: Load, folder: Path, *, is_half: bool) -> EngineFigures:
@@ -147,7 +156,7 @@ def engine_figures(base: Path, load: Load, folder: Path, *, is_half: bool) -> En
     folder.mkdir()
     dtype = "bfloat16" if is_half else "float32"
     policy = PolicyTrainer(
-        load_base_model(str(base), getattr(torch, dtype)), load_tokenizer(str(base)), _settings(dtype),
+        load_base_model(str(base), getattr(torch, dtype)), load_tokenizer(str(base)), _settings(dtype, 1),
         output_dir=folder / "checkpoints", source=lambda step: (), on_saved=lambda step, path, figures: None,
     )  # fmt: skip
     before = policy.save_baseline()
@@ -202,11 +211,10 @@ def gap_before(policy: PolicyTrainer, sample: Sample, prompt_ids: Sequence[int])
         return mean_gap(policy.policy, (*prompt_ids, 0), sample)
 
 
-def page(load: Load, updates: Sequence[UpdateFigures], engine: EngineFigures) -> str:
-    """What is written."""
+def page(load: Load, updates: Sequence[UpdateFigures], engine: EngineFigures | None) -> str:
+    """What is written. `updates`: one at least."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
-    shape, half = load.shape, {update.dtype: update for update in updates}
-    ratio = half["bfloat16"].tokens_per_s / half["float32"].tokens_per_s
+    shape = load.shape
     lines = [
         "# Performance",
         "",
@@ -214,7 +222,8 @@ def page(load: Load, updates: Sequence[UpdateFigures], engine: EngineFigures) ->
         f" {updates[0].device}, with torch {torch.__version__}. The model is random: vocabulary"
         f" {shape.vocabulary:,}, hidden size {shape.hidden}, {shape.layers} layers.",
         "",
-        f"**Update** of {load.rows} rows of mixed lengths up to {load.row_tokens:,} tokens, adapter of rank 16:",
+        f"**Update** of {load.rows} rows of mixed lengths up to {load.row_tokens:,} tokens, adapter of rank 16, the"
+        f" median of {UPDATES - WARM_UPS} after {WARM_UPS} that warms up:",
         "",
         "| base model in | tokens/s | peak of torch's memory | tokens of a micro-batch |",
         "|---|---|---|---|",
@@ -223,18 +232,34 @@ def page(load: Load, updates: Sequence[UpdateFigures], engine: EngineFigures) ->
             for update in updates
         ),
         "",
-        f"In bfloat16 an update is {ratio:.2f} times as fast.",
-        "",
-        f"**Engine**: {load.rollouts} rollouts of {load.sampled_tokens} tokens at once on one vLLM server:"
-        f" {engine.tokens_per_s:,.0f} tokens/s. Its log-probabilities differ from those of the update by"
-        f" {engine.gap_of_base:.2g} in the mean for the base model, by {engine.gap_of_adapter:.2g} for an adapter.",
-        "",
+        *_ratio(updates),
+        *_sampling(load, engine),
         "**Not run:**",
         "",
+        *(f"- The update in {dtype}." for dtype in DTYPES[len(updates) :]),
+        *(["- The engine: a vLLM server beside the update."] if engine is None else []),
         *(f"- {what}" for what in NOT_RUN),
         "",
     ]
     return "\n".join(lines)
+
+
+def _ratio(updates: Sequence[UpdateFigures]) -> list[str]:
+    if len(updates) < len(DTYPES):
+        return []
+    half, single = updates
+    return [f"In bfloat16 an update is {half.tokens_per_s / single.tokens_per_s:.2f} times as fast.", ""]
+
+
+def _sampling(load: Load, engine: EngineFigures | None) -> list[str]:
+    if engine is None:
+        return []
+    return [
+        f"**Engine**: {load.rollouts} rollouts of {load.sampled_tokens} tokens at once on one vLLM server:"
+        f" {engine.tokens_per_s:,.0f} tokens/s. Its log-probabilities differ from those of the update by"
+        f" {engine.gap_of_base:.2g} in the mean for the base model, by {engine.gap_of_adapter:.2g} for an adapter.",
+        "",
+    ]
 
 
 def _mib(update: UpdateFigures) -> str:

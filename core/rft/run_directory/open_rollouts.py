@@ -13,7 +13,8 @@ _MOST_LINES = 65_536
 """Beyond twice what is open; more are written anew."""
 MOST_UNTOLD = 4096
 """Ends that are tried again. A server that takes none would be asked for those of its whole history."""
-_LINE = re.compile(rb"([+-])(trace_[0-9a-f-]{36})\n|=(trace_[0-9a-f-]{36}) (\{[^\n]*\})\n")
+_LINE = re.compile(rb"([+-])(trace_[0-9a-f-]{36})\n|=(trace_[0-9a-f-]{36}) (\{[^\n{}]*\})\n")
+"""A line that a full disk cut off has no end, and the next one begins within it."""
 _LINE_BYTES = 44
 
 
@@ -100,11 +101,15 @@ def _told(outcome: Grade | Failure) -> str:
     return json.dumps({"stage": outcome.stage, "code": outcome.code})
 
 
-def _outcome(told: bytes) -> Grade | Failure:
-    fields = json.loads(told)
-    if "reward" in fields:
-        return Grade(reward=fields["reward"], grader="")
-    return Failure(stage=Stage(fields["stage"]), code=FailureCode(fields["code"]), message="")
+def _outcome(told: bytes) -> Grade | Failure | None:
+    """None where another release wrote what this one does not know."""
+    try:
+        fields = json.loads(told)
+        if "reward" in fields:
+            return Grade(reward=fields["reward"], grader="")
+        return Failure(stage=Stage(fields["stage"]), code=FailureCode(fields["code"]), message="")
+    except (ValueError, KeyError):
+        return None
 
 
 def _read(path: Path) -> dict[str, Grade | Failure | None]:

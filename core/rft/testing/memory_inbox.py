@@ -133,11 +133,11 @@ class MemoryWorkerInbox:
         self.inbox.check()
         return self.inbox.run
 
-    async def take(self) -> SealedShard | None:
+    async def take(self, *, is_idle: bool) -> SealedShard | None:
         """The oldest one."""
         self.inbox.check()
         for kept in self.inbox.shards.values():
-            if kept.worker is None:
+            if kept.worker is None and (is_idle or not kept.sealed.is_alone):
                 kept.worker, kept.heard_s = self.worker, _now_s()
                 return kept.sealed
         return None

@@ -62,12 +62,13 @@ def _begins_with(label: str, text: str, at: int) -> bool:
 
 
 def _meant_by(told: re.Match[str], highest: float | None) -> Iterator[float]:
-    """What a written number may mean: a share of the scale, or as it stands. The last of 1/10 is a guess, unless the
-    scale ends with 10."""
+    """What a written number may mean: a share of the scale, or as it stands. The last is a guess beside a whole that
+    the scale does not end with: 4/5 on a scale to 10 is 8."""
     sign = -1.0 if told["sign"] and told["sign"][0] != "+" else 1.0
     number = sign * float(told["number"])
     whole = 100.0 if told["percent"] else float(told["whole"] or 0)
     if whole and (highest is None or highest > 0):
         yield number / whole * (1.0 if highest is None else highest)
-    if number > 1 or not (told["percent"] or told["whole"]) or whole == highest:
+    is_of_scale = whole in (0, highest)
+    if is_of_scale or (highest is None and number > 1):
         yield number

@@ -53,9 +53,9 @@ class _Running:
 
     def end(self) -> None:
         platform, self._platform = self._platform, None
-        if platform is not None:
-            platform.end()
-        self._folder.close()
+        with self._folder:
+            if platform is not None:
+                platform.end()
 
 
 RUNNING = _Running()
@@ -79,6 +79,11 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None, obj
     finally:
         if nextitem is None or not nextitem.path.is_relative_to(Path(__file__).parent):
             RUNNING.end()
+
+
+def pytest_sessionfinish() -> None:
+    """Also where a session was broken off."""
+    RUNNING.end()
 
 
 @pytest.fixture(scope="module")

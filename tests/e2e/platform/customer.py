@@ -126,12 +126,8 @@ class CustomerServer:
                 return 200, json.dumps({"output": json.loads(body["arguments"])["query"].upper()}).encode()
             case "/grade":
                 return 200, json.dumps({"score": letter_share(body["sample"]["output_text"])}).encode()
-            case "/grade/text":
-                return 200, b"I quite like it."
             case "/grade/nan":
                 return 200, b'{"score": NaN}'
-            case "/grade/500":
-                return 500, b"out of order"
             case "/grade/401":
                 return 401, b'{"error": "who are you?"}'
             case "/grade/hang":

@@ -51,21 +51,13 @@ def test_a_bad_validation_file_is_named_as_such(client: OpenAI, server: Customer
     assert "line 2: a row must be a JSON object, this is a list" in job.error.message
 
 
-GRADERS = {
-    "/grade/text": "which is not JSON",
-    "/grade/500": "answered 500",
-    "/grade/hang": "gave no whole reply within 4 s",
-}
-
-
-@pytest.mark.parametrize("grader", GRADERS)
-def test_a_grader_that_never_grades_fails_the_job_by_name(client: OpenAI, server: CustomerServer, grader: str) -> None:
-    of_grader = {"timeout_s": 4} if grader == "/grade/hang" else {}
-    job = wait_for(client, launch(client, server, train=rows(4), grader=grader, of_grader=of_grader).id)
+def test_a_grader_that_never_grades_fails_the_job_by_name(client: OpenAI, server: CustomerServer) -> None:
+    of_grader = {"timeout_s": 4}
+    job = wait_for(client, launch(client, server, train=rows(4), grader="/grade/hang", of_grader=of_grader).id)
     assert job.status == "failed"
     assert (job.error.code, job.error.param) == ("grader_failed", "method.reinforcement.grader")
     assert "grader 'letters'" in job.error.message
-    assert GRADERS[grader] in job.error.message
+    assert "gave no whole reply within 4 s" in job.error.message
     assert job.fine_tuned_model is None
     assert all(
         step["optimization"] is None or step["optimization"]["loss"] is None for step in steps_of(client, job.id)

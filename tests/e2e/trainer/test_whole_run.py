@@ -37,7 +37,7 @@ from rft.engines.tokenizer import load_tokenizer, open_model_chat
 from rft.run_directory import layout
 from rft.trainer.run import run
 from tests.e2e.trainer.grade_gate import only_grades
-from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, letter_share, write_run
+from tests.e2e.trainer.harness import Broken, Customer, Trainer, adapter_bytes, events, letter_share, write_run
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -301,19 +301,29 @@ def test_a_random_policy_learns_what_the_grader_wants(
     assert max(told) < 1e-5
 
 
-def test_a_grader_that_answers_nan_fails_the_run_by_name_and_trains_on_nothing(
-    customer: Customer, base_model: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("reply", "code", "why"),
+    [
+        (Broken(200, b'{"score": NaN}'), FailureCode.INVALID_SCORE, "the score nan, which is not finite"),
+        (Broken(200, b"I quite like it."), FailureCode.INVALID_REPLY, "which is not JSON"),
+        (Broken(500, b"out of order"), FailureCode.SERVER_ERROR, "answered 500"),
+    ],
+    ids=["nan", "prose", "500"],
+)
+def test_a_grader_that_never_grades_fails_the_run_by_name_and_trains_on_nothing(
+    customer: Customer, base_model: Path, tmp_path: Path, reply: Broken, code: FailureCode, why: str
 ) -> None:
-    customer.score = lambda text: float("nan")
+    customer.fault = lambda path, body: reply if path == "/grade" else None
     run_dir = write_run(tmp_path / "run", base_model, customer.url, retry=RetryBudget(max_retries=0))
     ended = run(run_dir, RunSecrets())
     assert ended.outcome == "failed"
     assert ended.error_code == "grader_failed"
     assert ended.error_message is not None
     assert "'letters'" in ended.error_message
+    assert why in ended.error_message
     told = [line.event for line in events(run_dir)]
     outcomes = [event.outcome for event in told if isinstance(event, RolloutDone)]
-    assert {o.code for o in outcomes if isinstance(o, Failure)} == {FailureCode.INVALID_SCORE}
+    assert {o.code for o in outcomes if isinstance(o, Failure)} == {code}
     assert [e.step for e in told if isinstance(e, StepDone)] == [0]
     assert any(isinstance(e, Notice) and e.code == "nothing_graded" for e in told)
     assert told[-1] == ended

@@ -37,14 +37,24 @@ def job_of(platform: Platform) -> SeededJob:
     return platform.jobs[0]
 
 
-async def test_whose_session_or_key_has_ended_is_asked_for_a_key_on_every_page(
+async def test_every_page_tells_of_a_held_job_and_asks_for_a_key_once_its_session_or_key_has_ended(
     platform: Platform, page: Page, page_problems: PageProblems, addresses: list[str]
 ) -> None:
     page_problems.tolerated.append("401")
+    job = job_of(platform)
+    reason = "tool 'search' gave no usable reply to 12 of 16 calls"
+    await job.write([HoldBegan(step=5, endpoint="tool 'search'", stage=Stage.TOOL, reason=reason)])
     await sign_in(page, platform.url, platform.key)
+    told = page.get_by_role("status").filter(has_text="A job is held")
     for address, (end, take_back) in zip(addresses, itertools.cycle(ENDS), strict=False):
         await page.goto(platform.url + address)
         await expect(page.locator("main h1"), address).to_be_visible()
+        if address == addresses[0]:
+            await expect(page.locator("tbody tr .badge")).to_have_text("held")
+        elif address == f"/jobs/{job.id}":
+            await expect(page.locator(".hold-banner")).to_contain_text(reason)
+        else:
+            await expect(told, address).to_contain_text("watched has waited for tool 'search' since")
         async with platform.database.transaction() as connection:
             await connection.execute(end)
         await page.evaluate(LOOK_AGAIN)
@@ -52,16 +62,32 @@ async def test_whose_session_or_key_has_ended_is_asked_for_a_key_on_every_page(
         await expect(page.get_by_label("API key"), address).to_be_visible()
         async with platform.database.transaction() as connection:
             await connection.execute(take_back)
+    await page.goto(platform.url + addresses[-1])
+    await told.get_by_role("link", name="watched").click()
+    await expect(page).to_have_url(f"{platform.url}/jobs/{job.id}")
 
 
-async def test_a_platform_that_is_gone_is_told_over_what_was_loaded_and_comes_back(
-    platform: Platform, page: Page, page_problems: PageProblems, addresses: list[str]
+async def test_every_page_tells_of_a_full_disk_and_over_what_was_loaded_that_the_platform_is_gone_until_it_is_back(
+    platform: Platform,
+    page: Page,
+    page_problems: PageProblems,
+    addresses: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def almost_nothing(path: Path) -> int:
+        return 12_000_000
+
+    monkeypatch.setattr(condition, "free_bytes", almost_nothing)
     page_problems.tolerated.append("ERR_FAILED")
     await sign_in(page, platform.url, platform.key)
-    gone = page.get_by_text("The platform is gone")
+    full, gone = (
+        page.get_by_role("status").filter(has_text="The disk is full"),
+        page.get_by_text("The platform is gone"),
+    )
     for address in addresses:
         await page.goto(platform.url + address)
+        await expect(full, address).to_contain_text("12.0 MB are free on the platform's host, 268.4 MB must be")
+        await expect(full, address).to_contain_text("Nothing is lost")
         heading = page.locator("main h1")
         await expect(heading, address).to_be_visible()
         await expect(page.locator("main .skeleton"), address).to_have_count(0)
@@ -76,40 +102,6 @@ async def test_a_platform_that_is_gone_is_told_over_what_was_loaded_and_comes_ba
         await page.get_by_role("button", name="Try now").evaluate_all("(all) => all.forEach((one) => one.click())")
         await expect(gone, address).to_have_count(0)
         await expect(page.get_by_text("cannot be reached"), address).to_have_count(0)
-
-
-async def test_a_full_disk_is_told_on_every_page_with_what_to_do(
-    platform: Platform, page: Page, addresses: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def almost_nothing(path: Path) -> int:
-        return 12_000_000
-
-    monkeypatch.setattr(condition, "free_bytes", almost_nothing)
-    await sign_in(page, platform.url, platform.key)
-    for address in addresses:
-        await page.goto(platform.url + address)
-        told = page.get_by_role("status").filter(has_text="The disk is full")
-        await expect(told, address).to_contain_text("12.0 MB are free on the platform's host, 268.4 MB must be")
-        await expect(told, address).to_contain_text("Nothing is lost")
-
-
-async def test_a_held_job_is_told_on_every_page_with_the_way_to_it(
-    platform: Platform, page: Page, addresses: list[str]
-) -> None:
-    job = job_of(platform)
-    reason = "tool 'search' gave no usable reply to 12 of 16 calls"
-    await job.write([HoldBegan(step=5, endpoint="tool 'search'", stage=Stage.TOOL, reason=reason)])
-    await sign_in(page, platform.url, platform.key)
-    await expect(page.locator("tbody tr .badge")).to_have_text("held")
-    told = page.get_by_role("status").filter(has_text="A job is held")
-    for address in addresses[1:]:
-        await page.goto(platform.url + address)
-        if address == f"/jobs/{job.id}":
-            await expect(page.locator(".hold-banner")).to_contain_text(reason)
-            continue
-        await expect(told, address).to_contain_text("watched has waited for tool 'search' since")
-    await told.get_by_role("link", name="watched").click()
-    await expect(page).to_have_url(f"{platform.url}/jobs/{job.id}")
 
 
 async def test_a_job_that_the_platform_paused_is_told_above_other_pages(platform: Platform, page: Page) -> None:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 from fastapi.responses import HTMLResponse
 
-from rft.core.errors import RftError
+from rft.core.errors import RftError, RunPaused
 from rft.core.job import JobStatus
 from rft.core.progress import StageCounts
 from rft.egress.client import HttpClient
@@ -35,7 +35,11 @@ async def test_what_is_given_out_comes_back_once(stage: Stage) -> None:
     await stage.trainer.give_out(SHARDS)
     await stage.trainer.give_out(SHARDS)
     assert (await stage.trainer.read(seen=(), over=(), wait_s=0)).untaken == ("one", "two")
-    assert [await worker.take(), await stage.worker("b").take(), await worker.take()] == [*SHARDS, None]
+    assert [
+        await worker.take(is_idle=True),
+        await stage.worker("b").take(is_idle=True),
+        await worker.take(is_idle=True),
+    ] == [*SHARDS, None]
     assert await worker.deliver(settled("one", "t1", "t2")) == ()
     assert await worker.deliver(settled("one", "t2", "t3")) == (), "repeated after a lost reply"
     news = await stage.trainer.read(seen=(), over=(), wait_s=0)
@@ -49,10 +53,19 @@ async def test_what_is_given_out_comes_back_once(stage: Stage) -> None:
     assert await stage.rows() == (0, 0)
 
 
+async def test_a_shard_that_is_to_be_alone_is_for_a_worker_that_runs_nothing(stage: Stage) -> None:
+    alone, usual = (shard.model_copy(update={"is_alone": shard.id == "one"}) for shard in SHARDS)
+    await stage.trainer.give_out([alone, usual])
+    assert await stage.worker("a").take(is_idle=False) == usual
+    assert await stage.worker("a").take(is_idle=False) is None
+    assert (await stage.trainer.read(seen=(), over=(), wait_s=0)).untaken == ("one",)
+    assert await stage.worker("b").take(is_idle=True) == alone
+
+
 async def test_the_trainer_is_told_at_once(stage: Stage) -> None:
     await stage.trainer.give_out(SHARDS)
     worker = stage.worker("a")
-    await worker.take()
+    await worker.take(is_idle=True)
     reading = asyncio.create_task(stage.trainer.read(seen=(), over=(), wait_s=60.0))
     await worker.deliver(settled("one", "t1"))
     assert [one.trace_id for one in (await reading).rollouts] == ["t1"]
@@ -61,8 +74,8 @@ async def test_the_trainer_is_told_at_once(stage: Stage) -> None:
 async def test_a_silent_worker_loses_its_shard_and_keeps_what_it_handed_over(stage: Stage) -> None:
     await stage.trainer.give_out(SHARDS)
     dead, living = stage.worker("dead"), stage.worker("living")
-    await dead.take()
-    await living.take()
+    await dead.take(is_idle=True)
+    await living.take(is_idle=True)
     await dead.deliver(settled("one", "t1"))
     await stage.expire()
     assert await living.beat({"two": BUSY}) == ()
@@ -80,7 +93,7 @@ async def test_the_trainer_sees_where_rollouts_at_workers_are(stage: Stage) -> N
     trainer, first, second = stage.trainer, stage.worker("first"), stage.worker("second")
     await trainer.give_out(SHARDS)
     for worker in (first, second):
-        await worker.take()
+        await worker.take(is_idle=True)
     assert await trainer.stages() == StageCounts(), "nobody has told yet"
     await asyncio.gather(first.beat({"one": BUSY}), second.beat({"two": BUSY}))
     assert await trainer.stages() == StageCounts(sampling=4, calling={"search": 2}, grading=2)
@@ -97,7 +110,7 @@ async def test_the_trainer_sees_where_rollouts_at_workers_are(stage: Stage) -> N
 async def test_a_worker_that_leaves_is_lost_at_once(stage: Stage) -> None:
     await stage.trainer.give_out(SHARDS[:1])
     worker = stage.worker("a")
-    await worker.take()
+    await worker.take(is_idle=True)
     await worker.beat({"one": BUSY}, is_leaving=True)
     lost = (await stage.trainer.read(seen=(), over=(), wait_s=60.0)).lost
     assert lost == (LostShard(id="one", worker="a", has_left=True),)
@@ -115,14 +128,14 @@ async def test_shards_that_the_database_has_lost_are_told_at_once(stage: Stage) 
 
 async def test_one_shard_is_taken_by_one_of_many_that_ask_at_once(stage: Stage) -> None:
     await stage.trainer.give_out(SHARDS)
-    taken = await asyncio.gather(*(stage.worker(f"w{number}").take() for number in range(12)))
+    taken = await asyncio.gather(*(stage.worker(f"w{number}").take(is_idle=True) for number in range(12)))
     assert sorted(shard.id for shard in taken if shard is not None) == ["one", "two"]
 
 
 async def test_more_than_fits_one_answer_is_read_before_anything_is_lost(stage: Stage) -> None:
     await stage.trainer.give_out(SHARDS[:1])
     worker = stage.worker("a")
-    await worker.take()
+    await worker.take(is_idle=True)
     await worker.deliver(settled("one", *(f"t{number:03}" for number in range(300))))
     await stage.expire()
     first = await stage.trainer.read(seen=(), over=(), wait_s=0)
@@ -136,7 +149,7 @@ async def test_large_rollouts_are_read_in_several_answers(stage: Stage, monkeypa
     monkeypatch.setattr(repository, "_NEWS_BYTES", 1000)
     await stage.trainer.give_out(SHARDS[:1])
     worker = stage.worker("a")
-    await worker.take()
+    await worker.take(is_idle=True)
     sizes = [5000, 400, 600, 400, 20]
     large = [SettledRollout(shard_id="one", trace_id=f"t{n}", body="é" * (size // 2)) for n, size in enumerate(sizes)]
     await worker.deliver(large)
@@ -187,7 +200,7 @@ async def test_a_late_message_of_an_earlier_launch_closes_nothing(stage: Stage) 
 async def test_the_next_launch_begins_with_an_empty_inbox_and_the_last_one_is_fenced(stage: Stage) -> None:
     await stage.trainer.give_out(SHARDS)
     worker = stage.worker("a")
-    await worker.take()
+    await worker.take(is_idle=True)
     await worker.deliver(settled("one", "t1"))
     async with stage.database.transaction() as connection:
         token = await open_inbox(connection, stage.lease)
@@ -197,7 +210,7 @@ async def test_the_next_launch_begins_with_an_empty_inbox_and_the_last_one_is_fe
         stage.trainer.give_out(SHARDS),
         worker.deliver(settled("one", "t2")),
         worker.beat({"one": BUSY}),
-        worker.take(),
+        worker.take(is_idle=True),
     ):
         with pytest.raises(StaleLaunch):
             await call
@@ -205,7 +218,7 @@ async def test_the_next_launch_begins_with_an_empty_inbox_and_the_last_one_is_fe
     async with stage.database.transaction() as connection:
         await close_inbox(connection, stage.lease.id, stage.token)
     stage.address = replace(stage.address, token=str(token))
-    assert await stage.worker("a").take() is None, "an older launch closes nothing of a newer one"
+    assert await stage.worker("a").take(is_idle=True) is None, "an older launch closes nothing of a newer one"
     with pytest.raises(InboxDown, match="told nothing of it yet"):
         await stage.worker("a").run()
 
@@ -218,7 +231,7 @@ async def test_the_inbox_is_shut_with_the_lease(stage: Stage) -> None:
     async with stage.database.transaction() as connection:
         await close_inbox(connection, stage.lease.id, stage.token)
     with pytest.raises(StaleLaunch, match="closed"):
-        await stage.worker("a").take()
+        await stage.worker("a").take(is_idle=True)
 
 
 @pytest.mark.parametrize("shown", [None, "Bearer", "Bearer rft_key_1", "Bearer rftrun.x.1.a", "Basic {token}"])
@@ -234,9 +247,20 @@ async def test_another_runs_token_and_a_guessed_one_open_nothing(stage: Stage) -
     guessed = str(replace(stage.token, secret="guess"))
     for address in (replace(stage.address, token=guessed), replace(stage.address, job_id="ftjob-other")):
         with pytest.raises(StaleLaunch, match="not the token of a run"):
-            await HttpWorkerInbox(address, stage.http, "a").take()
+            await HttpWorkerInbox(address, stage.http, "a").take(is_idle=True)
     assert stage.token.secret not in repr(stage.token)
     assert stage.token.secret not in repr(stage.address)
+
+
+async def test_a_proxys_401_is_a_refusal_and_no_end_of_the_launch() -> None:
+    app = FastAPI()
+    app.add_api_route("/{path:path}", lambda: Response("<h1>Sign in</h1>", 401), methods=["POST"])
+    with RunningService(app) as proxy:
+        http = open_inbox_http()
+        with pytest.raises(RunPaused, match="answered 401: <h1>Sign in") as refusal:
+            await HttpWorkerInbox(RunAddress(proxy.url, "ftjob-1", "rftrun_x"), http, "a").take(is_idle=True)
+        await http.aclose()
+    assert refusal.value.code == "inbox_refused"
 
 
 async def test_a_proxys_page_is_an_outage_and_no_answer() -> None:
@@ -251,8 +275,8 @@ async def test_a_proxys_page_is_an_outage_and_no_answer() -> None:
         address = RunAddress(proxy.url, "ftjob-1", "rftrun_x")
         trainer, worker = HttpTrainerInbox(address, http), HttpWorkerInbox(address, http, "w")
         asked = (
-            trainer.stages(), trainer.read(seen=(), over=(), wait_s=0.0), worker.take(), worker.beat({"one": BUSY}),
-            worker.deliver(settled("one", "trace")),
+            trainer.stages(), trainer.read(seen=(), over=(), wait_s=0.0), worker.take(is_idle=True),
+            worker.beat({"one": BUSY}), worker.deliver(settled("one", "trace")),
         )  # fmt: skip
         for call in asked:
             with pytest.raises(InboxDown, match="Please sign in"):

@@ -31,7 +31,7 @@ async def test_nobody_is_lost_who_could_not_be_heard_while_the_database_was_away
 
     worker, trainer = stage.worker("a"), stage.trainer
     await trainer.give_out(SHARDS[:1])
-    await worker.take()
+    await worker.take(is_idle=True)
     monkeypatch.setattr(endpoints, "time", patience.time)
     monkeypatch.setattr(patience, "_PATIENCE_S", SHARD_LEASE_S)
     monkeypatch.setattr(Database, "transaction", transaction)
@@ -58,7 +58,7 @@ async def test_nobody_is_lost_at_once_who_could_not_be_heard_while_the_way_to_th
     living, dead, trainer = stage.worker("living"), stage.worker("dead"), stage.trainer
     await trainer.give_out(SHARDS)
     for worker in (living, dead):
-        await worker.take()
+        await worker.take(is_idle=True)
         assert (await trainer.read(seen=(), over=(), wait_s=0)).lost == ()
     await stage.note_last_read(ago_s=60.0)
     await stage.expire()
@@ -82,7 +82,7 @@ async def test_a_trainer_that_reads_slowly_keeps_no_dead_worker_alive(
     """What workers handed over may take it seconds."""
     await let_everybody_have_had_time(stage, monkeypatch)
     await stage.trainer.give_out(SHARDS[:1])
-    await stage.worker("dead").take()
+    await stage.worker("dead").take(is_idle=True)
     await stage.trainer.read(seen=(), over=(), wait_s=0)
 
     async def is_lost() -> bool:
@@ -99,8 +99,8 @@ async def test_a_worker_that_left_is_lost_although_the_others_get_their_time_ane
     await let_everybody_have_had_time(stage, monkeypatch)
     await stage.trainer.give_out(SHARDS)
     leaving, silent = stage.worker("leaving"), stage.worker("silent")
-    await leaving.take()
-    await silent.take()
+    await leaving.take(is_idle=True)
+    await silent.take(is_idle=True)
     await stage.trainer.read(seen=(), over=(), wait_s=0)
     await leaving.beat({"one": BUSY}, is_leaving=True)
     await stage.note_last_read(ago_s=60.0)
@@ -128,7 +128,7 @@ async def database_runs_for_a_lease(stage: Stage) -> bool:
 
 async def test_nobody_is_lost_soon_after_the_database_started(stage: Stage) -> None:
     await stage.trainer.give_out(SHARDS[:1])
-    await stage.worker("a").take()
+    await stage.worker("a").take(is_idle=True)
     await stage.expire()
     async with stage.database.transaction() as connection:
         inbox = repository.InboxRepository(connection, stage.lease.id)

@@ -92,7 +92,7 @@ def test_a_verdict_that_the_judge_repeats_or_explains_is_its_verdict(text: str, 
 
 
 @pytest.mark.parametrize(
-    ("again", "is_same"), [("8/10", True), ("8", True), ("8%", True), ("80%", True), ("70%", False)]
+    ("again", "is_same"), [("8/10", True), ("8", True), ("8%", False), ("80%", True), ("70%", False)]
 )
 def test_a_score_above_one_is_repeated_as_a_share_of_the_highest(again: str, is_same: bool) -> None:
     score = read_score(f'{{"result": 8}}\nResult: {again}', 0.0, 10.0)
@@ -103,7 +103,7 @@ def test_a_score_above_one_is_repeated_as_a_share_of_the_highest(again: str, is_
     ("low", "high", "score", "again"),
     [
         (1, 10, 1, "10/10"), (1, 10, 1, "100%"), (0, 100, 1, "100/100"), (0, 10, 0.8, "8/10"), (0, 5, 1, "5/5"),
-        (-5, 0, 0, "3/5"),
+        (-5, 0, 0, "3/5"), (0, 10, 4, "4/5"), (0, 10, 5, "5/100"), (0, 5, 4, "4/10"), (1, 10, 10, "10%"),
     ],
 )  # fmt: skip
 def test_a_share_of_another_scale_than_the_judges_is_another_verdict(

@@ -1,6 +1,7 @@
 """Given-out rollouts in trouble: none is waited for without end or a word, and none is run for ever."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -24,6 +25,7 @@ from rft.testing.samplers_gateways import FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time
 from tests.unit.rollouts.conftest import nothing_to_close
 from tests.unit.rollouts.shard_cluster import GROUP, ROWS, TURNS, Cluster, MakeSetup, NarrowInbox, outcomes, slow_tools
+from tests.unit.rollouts.test_shard_workers import sealed
 
 FULL = OSError(28, "No space left on device")
 
@@ -78,7 +80,10 @@ def test_what_cannot_be_read_is_the_platforms_failure_and_no_end_of_the_run(make
     run_in_virtual_time(scenario())
 
 
-def test_a_rollout_that_kills_each_worker_is_not_given_out_for_ever(make_setup: MakeSetup) -> None:
+@pytest.mark.parametrize(("workers", "kills_after_s", "others_take_s"), [(4, 0.0, 5.0), (1, 10.0, 30.0)])
+def test_a_rollout_that_kills_each_worker_is_not_given_out_for_ever_and_takes_no_other_with_it(
+    make_setup: MakeSetup, workers: int, kills_after_s: float, others_take_s: float
+) -> None:
     async def scenario() -> None:
         sessions, calls = dict[int, RunSession](), 0
 
@@ -86,8 +91,9 @@ def test_a_rollout_that_kills_each_worker_is_not_given_out_for_ever(make_setup: 
             nonlocal calls
             key = next(began.key for began in cluster.began if began.trace_id == trace_id)
             if (key.row_index, key.index) != (1, 3):
-                await asyncio.sleep(5.0)
+                await asyncio.sleep(others_take_s)
                 return "here"
+            await asyncio.sleep(kills_after_s)
             calls += 1
             for session in sessions.values():
                 if any(trace_id in ids for ids in session._rollouts.values()):  # pyright: ignore[reportPrivateUsage]
@@ -103,17 +109,31 @@ def test_a_rollout_that_kills_each_worker_is_not_given_out_for_ever(make_setup: 
             await sessions[number].work()
 
         cluster = Cluster(make_setup(TURNS, tools=FunctionTools(answer)))
-        cluster.hints.workers = [partial(work, number) for number in range(4)]
+        cluster.hints.workers = [partial(work, number) for number in range(workers)]
         done = await cluster.step()
-        lost = [one for group in done.groups for one in group.rollouts if isinstance(one.outcome, Failure)]
+        (lost,) = [one for group in done.groups for one in group.rollouts if isinstance(one.outcome, Failure)]
         assert calls == MOST_DEAD
-        assert (1, 3) in {(one.key.row_index, one.key.index) for one in lost}
-        assert len(lost) <= 8, "most of those that it took with it went on without it"
-        for one in lost:
-            assert isinstance(one.outcome, Failure)
-            assert one.outcome.stage is Stage.PLATFORM
-            assert f"{MOST_DEAD} rollout workers fell silent while they ran it" in one.outcome.message
+        assert (lost.key.row_index, lost.key.index) == (1, 3)
+        assert isinstance(lost.outcome, Failure)
+        assert lost.outcome.stage is Stage.PLATFORM
+        assert f"{MOST_DEAD} rollout workers fell silent while they ran it" in lost.outcome.message
         assert outcomes(done).total() == len(ROWS) * GROUP
+
+    run_in_virtual_time(scenario())
+
+
+def test_what_may_take_its_worker_with_it_runs_beside_nothing_else(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        cluster = Cluster(make_setup(TURNS, tools=slow_tools(lambda call: 10.0)), workers=1)
+        (session,) = cluster.sessions
+        alone = [sealed(name, version=1).model_copy(update={"id": name, "is_alone": True}) for name in ("a", "b")]
+        usual = sealed("usual", version=1)
+        await cluster.inbox.give_out([*alone, usual])
+        messages = [asyncio.create_task(session.work()) for _ in range(4)]
+        await asyncio.sleep(5.0)
+        assert [shard.worker for shard in cluster.inbox.shards.values()] == [session.worker, None, None]
+        await asyncio.gather(*messages)
+        assert cluster.inbox.handed_over == ["a", "b", "usual"], "the next ones without a message"
 
     run_in_virtual_time(scenario())
 
@@ -174,6 +194,40 @@ def test_a_refused_shard_goes_out_in_smaller_ones(make_setup: MakeSetup) -> None
         cluster = Cluster(make_setup(TURNS), inbox=NarrowInbox())
         assert len(outcomes(await cluster.step(rows))) == len(rows) * GROUP
         assert not cluster.notices
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_shard_that_may_have_arrived_before_it_was_refused_begins_anew(make_setup: MakeSetup) -> None:
+    """Or two workers would run the same rollouts under the same ids."""
+
+    class Moody(MemoryInbox):
+        tries = 0
+
+        async def give_out(self, shards: Sequence[SealedShard]) -> None:
+            self.tries += 1
+            if self.tries == 2:
+                raise refused("the platform answered 403: maintenance")
+            await super().give_out(shards)
+            if self.tries == 1:
+                raise InboxDown("the reply was lost")
+
+    async def scenario() -> None:
+        calls: list[str] = []
+
+        async def answer(call: ToolCall, trace_id: str) -> str:
+            calls.append(trace_id)
+            await asyncio.sleep(20.0)
+            return "here"
+
+        cluster = Cluster(make_setup(TURNS, tools=FunctionTools(answer)), inbox=Moody())
+        step = asyncio.create_task(cluster.step(ROWS[:1]))
+        await asyncio.sleep(0.1)
+        await asyncio.gather(*(session.work() for session in cluster.sessions[:1]), return_exceptions=True)
+        assert len(outcomes(await step)) == GROUP
+        assert len(cluster.began) == 2 * GROUP
+        assert max(Counter(calls).values()) == 1
+        assert not cluster.inbox.shards, "the first one is given up"
 
     run_in_virtual_time(scenario())
 

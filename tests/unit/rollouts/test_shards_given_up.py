@@ -88,8 +88,8 @@ def test_a_run_whose_opening_failed_after_its_shard_was_given_up_is_opened_anew(
 class SlowToAnswer(MemoryWorkerInbox):
     """A shard is its own for a while before it hears so."""
 
-    async def take(self) -> SealedShard | None:
-        taken = await super().take()
+    async def take(self, *, is_idle: bool) -> SealedShard | None:
+        taken = await super().take(is_idle=is_idle)
         await asyncio.sleep(3.0)
         return taken
 

@@ -153,3 +153,17 @@ def test_a_torn_outcome_is_none(tmp_path: Path) -> None:
         book.begin(IDS[1])
         book.shut()
         assert OpenRolloutsFile(path).left == IDS[:2]
+
+
+def test_the_next_end_counts_though_a_full_disk_cut_off_the_one_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "open.log"
+    path.write_text(f'+{IDS[0]}\n+{IDS[1]}\n={IDS[0]} {{"reward": 0.={IDS[1]} {{"reward": 1.0}}\n')
+    book = OpenRolloutsFile(path)
+    assert (book.left, book.outcomes) == (IDS[:2], {IDS[1]: Grade(reward=1.0, grader="")})
+
+
+def test_an_end_that_this_release_does_not_know_is_left_open(tmp_path: Path) -> None:
+    path = tmp_path / "open.log"
+    path.write_text(f'+{IDS[0]}\n={IDS[0]} {{"stage": "tool", "code": "of_another_release"}}\n')
+    book = OpenRolloutsFile(path)
+    assert (book.left, book.outcomes) == (IDS[:1], {})

@@ -26,6 +26,7 @@ from rft.rollouts.celery_executor import serve_hints
 from rft.rollouts.shards.http_inbox import HttpWorkerInbox, RunAddress, open_inbox_http
 from rft.rollouts.shards.wire import LARGEST
 from rft.rollouts.shards.worker import OpenedRun, RunSession
+from rft.rollouts.shards.worker_load import WorkerLoad
 from rft.trainer.worker_run import open_worker_run
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class RolloutWorker:
         self._thread = threading.Thread(target=self._loop.run_forever, name="rollouts", daemon=True)
         self._thread.start()
         self._http = open_inbox_http()
+        self._load = WorkerLoad()
         self._sessions: dict[RunAddress, RunSession] = {}
         self._closing: set[asyncio.Future[None]] = set()
         self._working: set[asyncio.Task[None]] = set()
@@ -107,7 +109,9 @@ class RolloutWorker:
 
         most = self._config.threads * LARGEST
         inbox = HttpWorkerInbox(address, self._http, self.name)
-        return RunSession(self.name, inbox, open_run, most, on_accepted=lambda: self._close_all(earlier))
+        return RunSession(
+            self.name, inbox, open_run, most, load=self._load, on_accepted=lambda: self._close_all(earlier)
+        )
 
     def _close_all(self, addresses: Sequence[RunAddress]) -> None:
         for address in addresses:

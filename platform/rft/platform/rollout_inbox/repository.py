@@ -89,17 +89,23 @@ class InboxRepository:
     async def give_out(self, shards: Sequence[SealedShard]) -> None:
         """Those that are here already stay as they are."""
         await self._connection.execute(
-            "insert into rollout_shards (job_id, id, body) select %s, * from unnest(%s::text[], %s::text[])"
+            "insert into rollout_shards (job_id, id, body, is_alone)"
+            " select %s, * from unnest(%s::text[], %s::text[], %s::boolean[])"
             " on conflict do nothing",
-            (self._job_id, [shard.id for shard in shards], [shard.body for shard in shards]),
+            (
+                self._job_id,
+                [shard.id for shard in shards],
+                [shard.body for shard in shards],
+                [shard.is_alone for shard in shards],
+            ),
         )
 
-    async def take(self, worker: str) -> SealedShard | None:
+    async def take(self, worker: str, *, is_idle: bool) -> SealedShard | None:
         """The oldest shard that nobody has taken, under this worker's lease."""
-        values = {"job_id": self._job_id, "worker": worker, "ttl_s": SHARD_LEASE_S}
+        values = {"job_id": self._job_id, "worker": worker, "is_idle": is_idle, "ttl_s": SHARD_LEASE_S}
         cursor = await self._connection.execute(_TAKE, values)
         row = await cursor.fetchone()
-        return None if row is None else SealedShard(id=row[0], body=row[1])
+        return None if row is None else SealedShard(id=row[0], body=row[1], is_alone=row[2])
 
     async def beat(
         self, worker: str, shards: Sequence[str], *, is_leaving: bool, stages: Mapping[str, StageCounts]
@@ -249,6 +255,7 @@ _TAKE: LiteralString = (
     " lease_until = clock_timestamp() + make_interval(secs => %(ttl_s)s)"
     " where job_id = %(job_id)s and id = ("
     "select id from rollout_shards where job_id = %(job_id)s and worker is null"
+    " and (not is_alone or %(is_idle)s)"
     " order by position limit 1 for update skip locked"
-    ") returning id, body"
+    ") returning id, body, is_alone"
 )

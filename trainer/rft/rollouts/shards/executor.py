@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from uuid import uuid4
 
 from rft.core.attempt import Attempt
@@ -20,9 +19,9 @@ from rft.rollouts.loop import PendingGrade
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.shards.inbox import Hints, TrainerInbox
 from rft.rollouts.shards.inbox_wire import InboxNews, LostShard, SealedShard
-from rft.rollouts.shards.orders import ALONE_AFTER, MOST_DEAD, GivenOutShard, Order, shard_of
+from rft.rollouts.shards.orders import MOST_DEAD, GivenOutShard, Order, is_apart, shard_of, together
 from rft.rollouts.shards.told import ShardNotices
-from rft.rollouts.shards.wire import CALL_BYTES, json_bytes, shard_sizes
+from rft.rollouts.shards.wire import CALL_BYTES, json_bytes
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 5.0
@@ -84,13 +83,8 @@ class ShardedExecutor:
         wanted, self._wanted = [order for order in self._wanted if not order.ended.done()], []
         for is_grading in (True, False):
             alike = [order for order in wanted if order.is_grading is is_grading]
-            together = [order for order in alike if order.dead < ALONE_AFTER]
-            orders = iter(together)
-            for size in shard_sizes(len(together)):
-                self._start(self._give_out(list(islice(orders, size))))
-            for order in alike:
-                if order.dead >= ALONE_AFTER:
-                    self._start(self._give_out([order]))
+            for orders in together(alike):
+                self._start(self._give_out(orders))
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
@@ -103,8 +97,8 @@ class ShardedExecutor:
             by_adapter: dict[str | None, list[Order]] = {}
             for order in orders:
                 by_adapter.setdefault(order.adapter, []).append(order)
-            for adapter, together in by_adapter.items():
-                await self._give_out_shard(together, adapter)
+            for adapter, alike in by_adapter.items():
+                await self._give_out_shard(alike, adapter)
         except Exception as error:  # What telling the beginning raises stops the step, as it does in this process.
             for order in orders:
                 order.break_off(error)
@@ -117,22 +111,32 @@ class ShardedExecutor:
             return
         shard_id = uuid4().hex
         out = GivenOutShard({order.trace_id: order for order in orders}, _now_s())
-        sealed = SealedShard(id=shard_id, body=body)
+        sealed = SealedShard(id=shard_id, body=body, is_alone=is_apart(orders))
         # Known before it is out: a worker may have run it by the time that we hear that it is.
         self._shards[shard_id] = out
         for order in orders:
             order.ended.add_done_callback(lambda _, order=order: self._forget_cancelled(shard_id, order))
         self._keep_reading()
+        tries = 0
+
+        async def give_out() -> None:
+            nonlocal tries
+            tries += 1
+            await self.inbox.give_out([sealed] if shard_id in self._shards else [])
+
         try:
-            await self.notices.platform.until_done(
-                lambda: self.inbox.give_out([sealed] if shard_id in self._shards else [])
-            )
+            await self.notices.platform.until_done(give_out)
         except RunPaused:  # It was refused.
-            self._shards.pop(shard_id, None)
-            left = [order for order in orders if not order.ended.done()]
+            if self._shards.pop(shard_id, None) is None:
+                return  # What is left of it has been given out again.
+            left = list(out.orders.values())
             if len(left) < 2:
                 raise
-            await self._give_out_in_halves(left, adapter)  # It may be too large for a proxy on the way.
+            if tries > 1:  # An earlier try may have arrived, and a worker be at it.
+                self._give_up(shard_id, left)
+                self._want(left)
+            else:
+                await self._give_out_in_halves(left, adapter)  # It may be too large for a proxy on the way.
             return
         except BaseException:
             self._shards.pop(shard_id, None)
@@ -216,34 +220,40 @@ class ShardedExecutor:
 
     def _take_back(self, lost: LostShard) -> None:
         """What a worker had that lives no more is given out again, but for what may have killed one after the other."""
-        orders = self._given_up(lost.id)
+        orders = self._taken_back(lost.id)
         for order in orders:
             order.dead += not lost.has_left
-        deadly = [order for order in orders if order.dead >= MOST_DEAD]
-        for order in deadly:
-            message = f"{order.dead} rollout workers fell silent while they ran it, the last of them {lost.worker}."
-            order.settle(order.failed(message))
-        left = [order for order in orders if order not in deadly]
+        left = [order for order in orders if order.dead < MOST_DEAD]
+        for order in orders:
+            if order.dead >= MOST_DEAD:
+                order.fail(f"{order.dead} rollout workers fell silent while they ran it, the last {lost.worker}.")
+        self._give_up(lost.id, left)
         self._want(left)
         self.notices.worker_lost(lost.worker, len(left))
 
     def _take_back_unknown(self, shard_ids: Sequence[str]) -> None:
-        orders = [order for id_ in shard_ids for order in self._given_up(id_)]
-        if orders:
+        forgotten = 0
+        for shard_id in shard_ids:
+            orders = self._taken_back(shard_id)
+            self._give_up(shard_id, orders)
             self._want(orders)
-            self.notices.forgotten(len(orders))
+            forgotten += len(orders)
+        if forgotten:
+            self.notices.forgotten(forgotten)
 
-    def _given_up(self, shard_id: str) -> list[Order]:
-        """What was still to come of a shard, whose customers' servers are told that it has ended."""
+    def _taken_back(self, shard_id: str) -> list[Order]:
+        """What was still to come of a shard."""
         out = self._shards.pop(shard_id, None)
+        return [] if out is None else list(out.orders.values())
+
+    def _give_up(self, shard_id: str, orders: Sequence[Order]) -> None:
+        """Nothing more is wanted of the shard; these of it were cancelled, which customers' servers are told."""
         if shard_id not in self._over:
             self._over.append(shard_id)
-        orders = [] if out is None else list(out.orders.values())
+            self._keep_reading()
         for order in orders:
-            if order.setup.host is not None:
-                order.setup.host.ended(trace_id=order.trace_id, outcome=None)
+            order.tell_end(None)
             order.release()
-        return orders
 
     def _look_at_untaken(self, untaken: Sequence[str]) -> None:
         now_s = _now_s()

@@ -34,6 +34,7 @@ _CAPS = SizeCaps(request_bytes=64 << 20, reply_bytes=256 << 20)
 _TOO_LARGE = frozenset({FailureCode.OVERSIZE_REQUEST, FailureCode.OVERSIZE_REPLY})
 """No outage: the same call ends so again."""
 _CALL_S = 30.0
+_INVALID_TOKEN = b"invalid_run_token"
 _NOT_NOW = frozenset({404, 408, 425, 429})
 """Statuses of a platform that starts, or of a run whose trainer has not told of it yet."""
 
@@ -75,7 +76,7 @@ class _Connection:
             raise StaleLaunch("Another launch has taken the run over, or it has ended.")
         if reply.status >= 500 or reply.status in _NOT_NOW:
             raise InboxDown(message)
-        if reply.status == 401:
+        if reply.status == 401 and _INVALID_TOKEN in reply.body:  # And no proxy's.
             raise StaleLaunch(f"The run's inbox is closed: {message}")
         raise refused(message)
 
@@ -132,9 +133,9 @@ class HttpWorkerInbox:
         """What the trainer told of the run."""
         return (await self._connection.ask("GET", "")).decode()
 
-    async def take(self) -> SealedShard | None:
+    async def take(self, *, is_idle: bool) -> SealedShard | None:
         """A shard, if there is one."""
-        return (await self._connection.post("/takes", Take(worker=self._worker), Taken)).shard
+        return (await self._connection.post("/takes", Take(worker=self._worker, is_idle=is_idle), Taken)).shard
 
     async def beat(self, shards: Mapping[str, StageCounts], *, is_leaving: bool = False) -> Sequence[str]:
         """Say that the worker lives."""

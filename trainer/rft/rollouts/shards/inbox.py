@@ -54,8 +54,8 @@ class WorkerInbox(Protocol):
         """What the trainer announced."""
         ...
 
-    async def take(self) -> SealedShard | None:
-        """The oldest shard that nobody has taken."""
+    async def take(self, *, is_idle: bool) -> SealedShard | None:
+        """The oldest shard that nobody has taken; one that has to be alone only where the worker is idle."""
         ...
 
     async def beat(self, shards: Mapping[str, StageCounts], *, is_leaving: bool = False) -> Sequence[str]:

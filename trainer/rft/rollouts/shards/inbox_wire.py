@@ -19,6 +19,8 @@ class SealedShard(Record):
     id: str
     body: str
     """A `Shard` in JSON."""
+    is_alone: bool = False
+    """One of its rollouts may take its worker with it: for a process that runs nothing else meanwhile."""
 
 
 class GiveOut(Record):
@@ -31,6 +33,8 @@ class Take(Record):
     """A worker asks for a shard that nobody has taken."""
 
     worker: str
+    is_idle: bool = False
+    """Its process runs nothing, so it may have a shard that has to be alone."""
 
 
 class Taken(Record):

@@ -24,6 +24,7 @@ from rft.rollouts.shards.inbox import InboxDown, StaleLaunch, WorkerInbox
 from rft.rollouts.shards.inbox_wire import BEAT_S, SealedShard, SettledRollout
 from rft.rollouts.shards.trying_again import Patience
 from rft.rollouts.shards.wire import LARGEST, Settled, Shard, ShardRollout
+from rft.rollouts.shards.worker_load import WorkerLoad
 
 _LOG = logging.getLogger(__name__)
 _TAKE_MORE_S = 1.0
@@ -57,6 +58,8 @@ class RunSession:
     """From what the trainer announced. May raise anything: then the worker cannot run this job."""
     most_rollouts: int = 4 * LARGEST
     """So many at once at most, beyond the one shard of each message."""
+    load: WorkerLoad = field(default_factory=WorkerLoad)
+    """Of its process."""
     on_accepted: Callable[[], None] = lambda: None
     """Called once, when the inbox has taken this launch for the one that counts."""
     is_accepted: bool = False
@@ -92,17 +95,18 @@ class RunSession:
         return not self._shards and not self._working
 
     async def work(self) -> None:
-        """Run one shard, if nobody has it: the next message may be another job's. Raises nothing but cancellation."""
+        """Run one shard, if nobody has it: the next message may be another job's. Raises nothing but cancellation.
+
+        Behind one that kept all else waiting, the next.
+        """
         self._working += 1
         try:
             if self.is_over or _now_s() < self._refuses_until_s:
                 return
-            shard = await self._patience.until_done(self.inbox.take)
-            if not self.is_accepted:
-                self.is_accepted = True
-                self.on_accepted()
-            if shard is not None:
+            while (shard := await self._patience.until_done(self._take)) is not None:
                 await self._run_shard(shard)
+                if not shard.is_alone or self.is_over:
+                    break
         except StaleLaunch as stale:
             self._give_up(str(stale))
         except RunPaused as refused:
@@ -110,14 +114,29 @@ class RunSession:
         finally:
             self._working -= 1
 
+    async def _take(self) -> SealedShard | None:
+        """A shard that may run now, which counts from here on."""
+        async with self.load.taking:
+            if self.load.is_alone:
+                return None
+            shard = await self.inbox.take(is_idle=self.load.is_idle)
+            if shard is not None:
+                self.load.held[shard.id] = shard.is_alone
+        if not self.is_accepted:
+            self.is_accepted = True
+            self.on_accepted()
+        return shard
+
     async def _take_more(self) -> None:
         try:
             while self._shards:
                 await asyncio.sleep(_TAKE_MORE_S)
-                while self._has_room and (shard := await self._patience.until_done(self.inbox.take)) is not None:
+                while self._has_room and (shard := await self._patience.until_done(self._take)) is not None:
                     task = asyncio.create_task(self._run_shard(shard))
                     self._more.add(task)
                     task.add_done_callback(self._more.discard)
+                    # Also of one that was cancelled before it began.
+                    task.add_done_callback(lambda _, id_=shard.id: self.load.end(id_))
                     await asyncio.sleep(0)  # Until it has begun, it takes up no room.
         except StaleLaunch as stale:
             self._give_up(str(stale))
@@ -131,7 +150,7 @@ class RunSession:
 
     @property
     def _has_room(self) -> bool:
-        if self.is_over or not self._shards or _now_s() < self._refuses_until_s:
+        if self.is_over or not self._shards or self.load.is_alone or _now_s() < self._refuses_until_s:
             return False
         unread = len(self._shards) - len(self._rollouts)
         return sum(map(len, self._rollouts.values())) + (unread + 1) * LARGEST <= self.most_rollouts
@@ -152,6 +171,7 @@ class RunSession:
 
     async def _run_shard(self, sealed: SealedShard) -> None:
         if self.is_over:  # Since it was asked for. Others run it once its lease has ended.
+            self.load.end(sealed.id)
             return
         running = self._shards[sealed.id] = asyncio.create_task(self._run_held(sealed))
         self.shards_run += 1
@@ -169,6 +189,7 @@ class RunSession:
             await _cancelled([running])
             self._shards.pop(sealed.id, None)
             self._rollouts.pop(sealed.id, None)
+            self.load.end(sealed.id)
 
     async def _run_held(self, sealed: SealedShard) -> None:
         shard = Shard.model_validate_json(sealed.body)
