@@ -4,7 +4,9 @@ import shutil
 
 from playwright.async_api import Browser, FloatRect, Page, Playwright
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first is what Playwright itself takes where nobody looks on: the same engine, without a browser's windows, for a
+quarter less of the processor."""
 _OF_PLAYWRIGHT = (
     "AimEnabled",
     "AvoidCorsURLLoaderRestartOnRedirect",

@@ -209,7 +209,7 @@ class Notice(Record):
 
 
 class StillWaiting(Record):
-    """The run waits for what a `Notice` told of, and lives; customers are not told again."""
+    """The run lives, and has nothing to tell: it waits, or what it does takes long. Customers are not told."""
 
     type: Literal["still_waiting"] = "still_waiting"
 

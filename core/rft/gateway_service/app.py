@@ -72,6 +72,8 @@ class ServiceDefinition(Generic[J, G]):
     """From the job's gateway until now to its new one, before that one's first call."""
     handlers: Mapping[str, Handler[G]]
     """By the last part of the path."""
+    check: Callable[[J], None] = lambda registration: None
+    """Before the gateway is opened, in a thread: it may take its time. Raises ValueError as `open_gateway`."""
 
 
 def create_service(service: ServiceDefinition[J, G], settings: ServiceSettings, shared: SharedEgress) -> FastAPI:
@@ -136,7 +138,9 @@ def _add_routes(app: FastAPI, service: ServiceDefinition[J, G], jobs: Jobs[J, G]
         return _answer(ServiceHealth(jobs=len(jobs), calls=jobs.calls_inside))
 
     async def register(request: Request) -> Response:
-        await jobs.register(_job_id(request), decode(service.registration, await request.body()))
+        registration = decode(service.registration, await request.body())
+        await asyncio.to_thread(service.check, registration)
+        await jobs.register(_job_id(request), registration)
         _log.info("%s: job %s is registered", service.title, _job_id(request))
         return _answer(ServiceReply())
 

@@ -9,7 +9,7 @@ from rft.gateway_service.app import ServiceDefinition, create_service
 from rft.gateway_service.settings import ServiceSettings
 from rft.gateway_service.shared_egress import SharedEgress
 from rft.gateway_service.wire import decode
-from rft.grader_gateway.build import OpenGrader, open_any_grader
+from rft.grader_gateway.build import OpenGrader, open_any_grader, refuse_bad_sources
 from rft.grader_gateway.service_wire import (
     GRADES,
     RANKS,
@@ -69,6 +69,11 @@ def _open(job_id: str, registration: GraderJob, client: EndpointClient) -> _Grad
     return _GraderHandlers(opened)
 
 
+def _check(registration: GraderJob) -> None:
+    """A package that this machine lacks would otherwise be an error of the customer's code: a grade of 0."""
+    refuse_bad_sources(registration.grader)
+
+
 _SERVICE = ServiceDefinition(
     title="Grader gateway",
     registration=GraderJob,
@@ -77,4 +82,5 @@ _SERVICE = ServiceDefinition(
     stop_gateway=_GraderHandlers.aclose,
     hand_over=_GraderHandlers.hand_over,
     handlers={GRADES: _GraderHandlers.grade, RANKS: _GraderHandlers.rank},
+    check=_check,
 )

@@ -24,6 +24,7 @@ from rft.core.events import (
     RunEnded,
     RunStarted,
     StepDone,
+    StillWaiting,
     TokensSampled,
     TrainEvent,
 )
@@ -278,14 +279,22 @@ def valid_rewards(told: Sequence[object]) -> list[float | None]:
 
 
 def test_a_random_policy_learns_what_the_grader_wants(
-    customer: Customer, teachable_model: Path, tmp_path: Path
+    customer: Customer, teachable_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("rft.trainer.events._ALIVE_EVERY_S", 0.0)  # Of updates as short as these.
     run_dir = write_run(
         tmp_path / "run", teachable_model, customer.url,
         steps=10, group_size=8, engine="transformers", learning_rate=3e-2, max_tokens=4,
     )  # fmt: skip
     assert run(run_dir, RunSecrets()).outcome == "succeeded"
-    steps = [line.event for line in events(run_dir) if isinstance(line.event, StepDone)]
+    log = [line.event for line in events(run_dir)]
+    for step in range(1, 11):
+        splits = [e.key.split if isinstance(e, RolloutDone) and e.key.step == step else None for e in log]
+        done = next(place for place, e in enumerate(log) if isinstance(e, StepDone) and e.step == step)
+        until = splits.index(Split.VALID) if Split.VALID in splits else done
+        update = log[len(splits) - splits[::-1].index(Split.TRAIN) : until]
+        assert any(isinstance(event, StillWaiting) for event in update), "an update tells that it lives"
+    steps = [event for event in log if isinstance(event, StepDone)]
     rewards = [step.train.reward_mean for step in steps if step.train is not None]
     assert rewards[0] is not None
     assert 0.3 < rewards[0] < 0.65

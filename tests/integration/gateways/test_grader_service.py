@@ -175,6 +175,18 @@ async def test_a_grader_that_cannot_be_opened_is_said_so(bench: Bench) -> None:
     assert "needs a judge server" in failure.message
 
 
+async def test_code_whose_packages_the_services_machine_lacks_grades_nothing(bench: Bench) -> None:
+    source = "import not_on_this_machine\n\ndef grade(sample, item):\n    return 1.0\n"
+    code = PythonGrader(name="code", source=source)
+    both = MultiGrader(name="both", graders={"code": code, "exact": EQUALS}, calculate_output="code + exact")
+    for spec in (code, both):
+        grader = await bench.open(spec)
+        failure = await grader.grade(finished("4"), item=ITEM, trace_id="trace_a")
+        assert isinstance(failure, Failure), "no grade of 0"
+        assert failure.fault is Blame.PLATFORM
+        assert "it imports 'not_on_this_machine', which is not installed here" in failure.message
+
+
 async def test_the_wrong_kind_of_question_is_refused(bench: Bench) -> None:
     grader = await bench.open(EQUALS)
     failure = await grader.rank([finished()], item=ITEM, trace_ids=["trace_a"])

@@ -1,5 +1,6 @@
 """The three best and the newest stay; what a crash left half done goes."""
 
+import errno
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -140,6 +141,26 @@ def test_another_process_finds_the_same_and_removes_what_is_incomplete(tmp_path:
     assert again.latest.step_done.step == 2
     assert again.latest.health.without_signal == 2
     assert again.best_step == 2
+
+
+def test_what_cannot_be_removed_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints = trained(tmp_path, [0.9, 0.8, 0.7])
+    (checkpoints.folder / ".DS_Store").write_text("a file")
+    record(checkpoints, 9, None)
+
+    def busy(folder: Path) -> None:
+        raise OSError(errno.ENOTEMPTY, "Directory not empty", str(folder))
+
+    monkeypatch.setattr("shutil.rmtree", busy)
+    again = Checkpoints(tmp_path)
+    for step, reward in enumerate([0.1, 0.2, 0.3], start=4):
+        again.complete(record(again, step, None, sampled=PolicyReward(step - 1, reward)))
+        again.prune()
+    assert again.latest is not None
+    kept = again.latest.step_done.checkpoint.kept_steps
+    there = {int(marker.parent.name.split("-")[1]) for marker in again.folder.glob(f"*/{layout.COMPLETE}")}
+    assert there == set(kept)
+    assert len(list(again.folder.iterdir())) > len(kept) + 1
 
 
 def test_nothing_there_means_a_fresh_start(tmp_path: Path) -> None:

@@ -41,6 +41,22 @@ def test_numbers_go_on_and_steps_are_remembered_over_processes(tmp_path: Path) -
     assert {line.at for line in lines} == {5.0}
 
 
+def test_a_run_that_has_told_nothing_for_a_while_writes_that_it_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+    writer = EventWriter(tmp_path / "events.jsonl")
+    for now_s in range(0, 3_600, 5):
+        writer.note_alive()
+        if now_s == 1_800:
+            writer.append(notice("something"))
+    writer.close()
+    types = [line.event.type for line in read(tmp_path / "events.jsonl")]
+    assert types.count("notice") == 1
+    assert 110 <= types.count("still_waiting") <= 120, "every half minute"
+
+
 @given(cut=st.integers(0, 10_000))
 def test_any_torn_tail_is_cut_and_written_over(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     path = tmp_path_factory.mktemp("log") / "events.jsonl"

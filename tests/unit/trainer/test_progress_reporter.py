@@ -1,8 +1,11 @@
 """The trainer tells what it is doing: loading, rounds, and the updates between them."""
 
+import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from rft.core.endpoint_load import EndpointLoad, LimitReason, NamedLoad
 from rft.core.failure import Stage
@@ -81,3 +84,30 @@ def test_what_endpoints_bear_is_told_from_their_first_call_on_and_between_rounds
         called.append(named)
         assert told() == (named,)
     assert told() == (named,), "an update between two rounds changes nothing of what endpoints bear"
+
+
+async def test_that_the_run_lives_is_noted_while_conversations_go_on_and_only_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rft.trainer.progress._EVERY_S", 0.01)
+    noted, live = 0, LiveRollouts()
+
+    def note() -> None:
+        nonlocal noted
+        noted += 1
+        raise OSError("a full disk")
+
+    async def noted_meanwhile() -> bool:
+        before = noted
+        await asyncio.sleep(0.2)
+        return noted > before
+
+    reporter = ProgressReporter(tmp_path, live, note_alive=note)
+    await reporter.start()
+    with live.round(slots(1)):
+        assert not await noted_meanwhile()
+        with live.conversation("trace_1", SimpleNamespace(holder=Stage.SAMPLER, is_queued=False)):  # pyright: ignore[reportArgumentType]
+            assert await noted_meanwhile()
+            assert await noted_meanwhile(), "though it could not be written"
+        assert not await noted_meanwhile()
+    await reporter.aclose()

@@ -87,6 +87,11 @@ class LiveRollouts:
         finally:
             del self._conversations[trace_id]
 
+    @property
+    def has_conversations(self) -> bool:
+        """Whether any is under way here; each has a deadline of its own."""
+        return bool(self._conversations)
+
     def stages(self, trace_ids: Iterable[str]) -> StageCounts:
         """Where those of these conversations are that are under way here."""
         under_way = [one for id_ in trace_ids if (one := self._conversations.get(id_)) is not None]

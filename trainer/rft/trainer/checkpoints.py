@@ -1,5 +1,6 @@
 """Checkpoints of a run: complete or not there at all, and only those worth their space."""
 
+import logging
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from rft.run_directory import layout
 from rft.scratch.disk import require_room
 from rft.trainer.run_health import RunHealth
 
+_LOG = logging.getLogger(__name__)
 _RECORD = "step.json"
 _NAME = re.compile(r"checkpoint-(\d+)")
 
@@ -104,8 +106,8 @@ class Checkpoints:
             if match and (folder / layout.COMPLETE).exists():
                 record = StepRecord.model_validate_json((folder / _RECORD).read_bytes())
                 self._records[int(match[1])] = record
-            else:  # Left behind by a crash in the middle of a step.
-                shutil.rmtree(folder)
+            elif folder.is_dir():  # Left behind by a crash in the middle of a step, or in part by `prune`.
+                _remove(folder)
 
     @property
     def folder(self) -> Path:
@@ -179,8 +181,16 @@ class Checkpoints:
         kept = self.latest.step_done.checkpoint.kept_steps
         for step in [step for step in self._records if step not in kept]:
             (self.path_of(step) / layout.COMPLETE).unlink()
-            shutil.rmtree(self.path_of(step))
+            _remove(self.path_of(step))
             del self._records[step]
+
+
+def _remove(folder: Path) -> None:
+    """What stays of it is no checkpoint, and no reason to end a run: files that a server has open, say, on NFS."""
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        _LOG.warning("%s cannot be removed: %s", folder, error)
 
 
 def require_room_for_next(folder: Path) -> None:

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from rft.core.events import EventLine, TrainEvent
+from rft.core.events import EventLine, StillWaiting, TrainEvent
 from rft.run_directory.event_log import repair
 from rft.run_directory.write_all import write_all
 
+_ALIVE_EVERY_S = 30.0
 _STEP_DONE = b'"event":{"type":"step_done",'
 _RUN_STARTED = b'"event":{"type":"run_started",'
 _ROLLOUT_DONE = re.compile(
@@ -32,6 +33,7 @@ class EventWriter:
         """Processes that took the run over so far, this one included once it said so."""
         self._seq = repair(path, self._note_step, is_corrupt_end_cut=False)
         self._file = path.open("ab", buffering=0)
+        self._wrote_at_s = time.monotonic()
 
     def append(self, event: TrainEvent) -> None:
         """One more line. It survives the death of this process at once, that of the machine after `sync`."""
@@ -39,10 +41,19 @@ class EventWriter:
             line = EventLine(seq=self._seq + 1, at=self._clock(), event=event).model_dump_json().encode() + b"\n"
             append_whole(self._file.fileno(), line)
             self._seq += 1
+            self._wrote_at_s = time.monotonic()
             if event.type == "step_done":
                 self.completed_steps.add(event.step)
             elif event.type == "run_started":
                 self.launches += 1
+
+    def note_alive(self) -> None:
+        """For whatever goes on for long and tells nothing meanwhile: the platform ends trainers that are silent.
+
+        Raises OSError, as `append` does.
+        """
+        if time.monotonic() - self._wrote_at_s >= _ALIVE_EVERY_S:
+            self.append(StillWaiting())
 
     def sync(self) -> None:
         """All lines are on the disk when this returns."""

@@ -26,6 +26,8 @@ class ProgressReporter:
     clock: Callable[[], float] = time.time
     loads: Callable[[], tuple[NamedLoad, ...]] = tuple[NamedLoad, ...]
     """What endpoints are given to bear now."""
+    note_alive: Callable[[], None] = lambda: None
+    """Called again and again while conversations go on. Raises OSError."""
     _told: RunProgress | None = None
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -66,6 +68,11 @@ class ProgressReporter:
         while True:
             await asyncio.sleep(_EVERY_S)
             self.tell()
+            if self.live.has_conversations:
+                try:
+                    self.note_alive()
+                except OSError as error:  # Whatever has to be told next ends the run.
+                    _LOG.warning("that the run lives cannot be told: %s", error)
 
 
 def _round_of(now: RoundProgress | None) -> tuple[int, Split] | None:

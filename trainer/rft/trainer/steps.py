@@ -166,7 +166,11 @@ class Steps:
         context.loop_thread.check()
         self._measured.updated_s = context.clock()
         context.loop_thread.call(context.engine.publish(step, adapter_dir))
-        context.on_published(step)
+        try:
+            context.on_published(step)
+        except RunPaused:
+            context.finished.keep_nothing()  # The engine may have sampled other weights for longer than this step.
+            raise
         if context.spec.hyperparameters.max_staleness:
             self._begin_ahead(step)
 

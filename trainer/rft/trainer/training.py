@@ -90,7 +90,7 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
     spec, secrets, events, loop_thread = context.spec, context.secrets, context.events, context.loop_thread
     checkpoints, resumed = context.checkpoints, context.resumed_from_step
     live = LiveRollouts()
-    progress = ProgressReporter(context.folder, live)
+    progress = ProgressReporter(context.folder, live, note_alive=events.note_alive)
     loop_thread.call(progress.start())
     tokenizer = load_tokenizer(spec.base_model)
     chat_folder = context.folder / layout.CHAT
@@ -170,6 +170,10 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
                 token_log.measured(trainer.figures.ratios)
             steps.judge_gap(step, optimization)
 
+        def check() -> None:
+            loop_thread.check()
+            events.note_alive()  # A step of many micro-batches may take hours; a single one that hangs is noticed.
+
         after = partial(_start_all, engine, loop_thread, load_others) if is_gpu_shared else _do_nothing
         trainer = PolicyTrainer(
             _base_model(spec, settings, ranks, after),
@@ -179,7 +183,7 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
             source=steps.rollouts,
             on_saved=steps.finish,
             before_update=before_update,
-            check=loop_thread.check,
+            check=check,
             is_over=lambda: steps.are_over,
             ranks=ranks,
             computing=turns_of(spec, engine, loop_thread),

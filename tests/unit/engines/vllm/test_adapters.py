@@ -1,5 +1,6 @@
 """Adapters as vLLM looks for them: by the names of the modules that it has, and by no others."""
 
+import errno
 import re
 import shutil
 from pathlib import Path
@@ -13,6 +14,7 @@ from rft.core.spec import RunSecrets, VllmSpec
 from rft.engines.base_model import load_base_model
 from rft.engines.vllm.adapters import AdapterFolder
 from rft.engines.vllm.open_engine import open_vllm_engine
+from rft.scratch.disk import is_disk_full
 from rft.testing.loopback import LoopbackEndpoint
 from rft.testing.vllm_server import ScriptedVllm
 from rft.vllm_server.release import VERSION
@@ -86,4 +88,22 @@ def test_a_file_that_holds_no_adapter_is_no_fault_of_the_engine(tmp_path: Path) 
         (trained / "adapter_model.safetensors").write_bytes(broken)
         with pytest.raises(SamplerError, match="trained cannot be read"):
             folder.add(1, trained)
+    assert list((tmp_path / "served").iterdir()) == []
+
+
+def test_a_disk_that_is_full_while_an_adapter_is_laid_out_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run then waits for room: nothing is wrong with the adapter."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "trained").mkdir()
+    monkeypatch.setattr("os.link", full)
+    monkeypatch.setattr("shutil.copyfile", full)
+    folder = AdapterFolder(tmp_path / "served", run="job", launch="1")
+    with pytest.raises(OSError, match="No space left") as raised:
+        folder.add(1, tmp_path / "trained")
+    assert is_disk_full(raised.value)
     assert list((tmp_path / "served").iterdir()) == []

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from rft.core.errors import SamplerError
+from rft.scratch.disk import is_disk_full
 
 _CONFIG, _WEIGHTS = ("adapter_config.json", "adapter_model.safetensors")
 _TRAINED_AT = "base_model.model.model."
@@ -43,7 +44,7 @@ class AdapterFolder:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def add(self, version: int, adapter_dir: Path) -> Adapter:
-        """The version's adapter under a name that was never used before. Raises SamplerError."""
+        """The version's adapter under a name that was never used before. Raises SamplerError; OSError: a full disk."""
         name = f"{self.prefix}{self._launch}.v{version}"
         directory = self._folder / name
         try:
@@ -55,6 +56,8 @@ class AdapterFolder:
                 _rename(adapter_dir / _WEIGHTS, directory / _WEIGHTS, f"base_model.model.{self._text_at}")
         except (OSError, ValueError) as error:
             shutil.rmtree(directory, ignore_errors=True)
+            if is_disk_full(error):
+                raise
             raise SamplerError(f"the adapter in {adapter_dir.name} cannot be read: {error}") from error
         return Adapter(name, directory.resolve())
 
