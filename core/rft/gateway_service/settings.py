@@ -24,7 +24,7 @@ class ServiceSettings(BaseSettings):
     has_adaptive_limits: bool = True
     """Let calls in flight follow what each endpoint bears, with a circuit breaker, below `max_calls_in_flight`."""
     hold_max_s: float = 3600.0
-    """Calls wait for an endpoint that is down for this long; then they fail at once."""
+    """Calls wait for an endpoint that is down for this long, and a minute; then they fail at once."""
     allow_loopback: bool = True
     """Whether tools and graders may live on this machine."""
     allow_cidrs: tuple[IPvAnyNetwork, ...] = ()

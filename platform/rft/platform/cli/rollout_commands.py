@@ -6,7 +6,7 @@ import typer
 from typer import Argument, Option
 
 from rft.platform.cli.answers import Answer
-from rft.platform.cli.arguments import GraderBody, JobId, Limit, Split, of_jobs, only
+from rft.platform.cli.arguments import After, GraderBody, JobId, Limit, Split, of_jobs, only
 from rft.platform.cli.command import Group
 from rft.platform.cli.inputs import JOBS, CannotDo, job_path, read_grader
 from rft.platform.cli.rollout_resources import ATTEMPT, REGRADE, ROLLOUT
@@ -90,10 +90,12 @@ def show_rollout(here: "Session", trace_id: TraceId, job: OfJob = None) -> None:
 
 
 @rollouts_app.add("attempts")
-def list_attempts(here: "Session", trace_id: TraceId, job: OfJob = None, limit: Limit = 100) -> None:
+def list_attempts(
+    here: "Session", trace_id: TraceId, job: OfJob = None, limit: Limit = 100, after: After = None
+) -> None:
     """Every call a rollout made to your endpoints, each attempt of it."""
     path = _rollout(here.client, trace_id, job)[0]
-    here.show_all(here.client.listed(f"{path}/attempts", limit=limit), ATTEMPT)
+    here.show_all(here.client.listed(f"{path}/attempts", limit=limit, after=after), ATTEMPT)
 
 
 def _rollout(client: "Client", trace_id: str, job_id: str | None) -> tuple[str, "JsonObject"]:

@@ -102,7 +102,7 @@ def _about_files(order: JobCreate) -> Iterator[OrderWarning]:
     if order.validation_file is None:
         yield OrderWarning(
             "no_validation",
-            "Without a validation file nothing tells which checkpoint is the best.",
+            "Without a validation file training rewards choose the checkpoint.",
             {"fields": ["validation_file"]},
         )
 

@@ -10,6 +10,7 @@ import secrets
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from rft.core.base import JsonObject
 from rft.core.errors import IllegalTransition
 from rft.core.job import TERMINAL, JobStatus
 from rft.platform.jobs.repository import JobRow
@@ -41,7 +42,8 @@ async def pause(connection: AsyncConnection[TupleRow], job: JobRow) -> None:
     if _has_runner(job):
         await LifecycleRepository(connection).request_pause(job.id)
         message = "Pause requested; the current step is given up and will be done again"
-        await add_event(connection, job.id, message, key=_once("pause-requested"))
+        data: JsonObject = {"code": "pause_requested"}
+        await add_event(connection, job.id, message, data=data, key=_once("pause-requested"))
     else:
         await LifecycleRepository(connection).pause(job.id)
         await ending.add_paused_event(connection, job.id, job.current_step, key=_once("paused"))
@@ -67,9 +69,8 @@ async def resume(
     await LifecycleRepository(connection).resume(job.id, max_importance_gap=max_importance_gap)
     limit = "" if max_importance_gap is None else f" with max_importance_gap {max_importance_gap:g}"
     step = "the beginning" if job.current_step is None else f"the checkpoint of step {job.current_step}"
-    await add_event(
-        connection, job.id, f"The job is resumed{limit}; it is queued to go on from {step}", key=_once("resumed")
-    )
+    message = f"The job is resumed{limit}; it is queued to go on from {step}"
+    await add_event(connection, job.id, message, data={"code": "queued_again"}, key=_once("resumed"))
     await notify(connection, job.id)
 
 

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from rft.core.base import JsonObject
 from rft.core.job import JobStatus
 from rft.platform.lifecycle.ending import add_paused_event, fail
 from rft.platform.lifecycle.events import add_event, notify
@@ -185,7 +186,8 @@ class JobRun:
 
     async def _announce_starter(self, connection: AsyncConnection[TupleRow]) -> None:
         await lock_row(connection, self.lease)
-        await add_event(connection, self.lease.id, "Building the starter policy", key="starter")
+        data: JsonObject = {"code": "building_starter"}
+        await add_event(connection, self.lease.id, "Building the starter policy", data=data, key="starter")
         await notify(connection, self.lease.id)
 
     async def _take_over_log(self, run: TrainerRun) -> int:
@@ -241,7 +243,8 @@ class JobRun:
                 await fail(connection, self.lease, error, key=f"run:{self.lease.token}")
                 return True
             message = f"The training process {reason}\nIt starts again from the last complete checkpoint."
-            await add_event(connection, self.lease.id, message, level="warn", key=f"died:{launches.total}")
+            data: JsonObject = {"code": "trainer_died"}
+            await add_event(connection, self.lease.id, message, level="warn", data=data, key=f"died:{launches.total}")
             await notify(connection, self.lease.id)
             return False
 
@@ -289,13 +292,16 @@ class JobRun:
             "The job waits for another process that still works in its run directory, such as the trainer of a worker"
             " that fell silent. It goes on once that has ended"
         )
-        await add_event(connection, self.lease.id, message, level="warn", key=f"busy:{self.lease.token}")
+        data: JsonObject = {"code": "run_directory_busy"}
+        await add_event(connection, self.lease.id, message, level="warn", data=data, key=f"busy:{self.lease.token}")
         await notify(connection, self.lease.id)
 
     async def _give_back(self, connection: AsyncConnection[TupleRow]) -> None:
         await self._uncount_launch(connection)
         message = "The worker is shutting down; the job goes on from its last checkpoint when a worker is there"
-        await add_event(connection, self.lease.id, message, level="warn", key=f"given-back:{self.lease.token}")
+        data: JsonObject = {"code": "worker_stopped"}
+        key = f"given-back:{self.lease.token}"
+        await add_event(connection, self.lease.id, message, level="warn", data=data, key=key)
         await release(connection, self.lease, JobStatus.QUEUED)
 
     def _kill_trainer(self) -> None:

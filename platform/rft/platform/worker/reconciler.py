@@ -7,6 +7,7 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from rft.core.base import JsonObject
 from rft.core.job import JobStatus
 from rft.platform.evals.reconciling import reconcile_eval_runs
 from rft.platform.lifecycle.ending import cancel_unleased, pause_unleased
@@ -87,7 +88,8 @@ async def _reconcile_jobs(
     for job_id, token in await jobs.requeue_expired(found.silent):
         _LOG.warning("%s: its worker fell silent, the job is queued again", job_id)
         message = "The worker fell silent; the job goes on from its last checkpoint when a worker is there"
-        await add_event(connection, job_id, message, level="warn", key=f"requeued:{token}")
+        data: JsonObject = {"code": "worker_silent"}
+        await add_event(connection, job_id, message, level="warn", data=data, key=f"requeued:{token}")
         await notify(connection, job_id)
     over = [*await jobs.left_cancelled(found.silent), *await jobs.left_open(after_s=unheard_s)]
     left = [TaskMessage(RUN_JOB, job_id) for job_id in over]

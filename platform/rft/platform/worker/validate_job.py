@@ -129,7 +129,9 @@ class Validation:
     async def _tell_again(self, connection: AsyncConnection[TupleRow], reason: str) -> None:
         await lock_row(connection, self.lease)
         message = f"The files could not be validated: {reason}\nIt is tried again."
-        await add_event(connection, self.lease.id, message, level="warn", key=f"not-validated:{self.lease.token}")
+        data: JsonObject = {"code": "files_not_validated"}
+        key = f"not-validated:{self.lease.token}"
+        await add_event(connection, self.lease.id, message, level="warn", data=data, key=key)
         await notify(connection, self.lease.id)
 
     async def _validate(self) -> str:
