@@ -26,7 +26,7 @@ from rft.rollouts.live import LiveRollouts
 from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
 from rft.rollouts.setup import Prompts, RolloutSetup
 from rft.rollouts.shards.executor import ShardedExecutor
-from rft.rollouts.shards.inbox_wire import InboxNews, SealedShard, SettledRollout
+from rft.rollouts.shards.inbox_wire import InboxNews, SealedShard, SettledRollout, Taken
 from rft.rollouts.shards.told import ShardNotices
 from rft.rollouts.shards.worker import OpenedRun, RunSession
 from rft.testing.memory_inbox import CalledWorkers, MemoryInbox, MemoryWorkerInbox
@@ -157,7 +157,7 @@ class CostlyWorkerInbox(MemoryWorkerInbox):
         inbox.worker_calls += 1
         return inbox, inbox.costs
 
-    async def take(self, *, is_idle: bool) -> SealedShard | None:
+    async def take(self, *, is_idle: bool) -> Taken:
         """One call."""
         inbox, costs = self._costs()
         await inbox.spend(costs.take.api_ms, costs.take.postgres_ms)

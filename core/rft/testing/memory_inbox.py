@@ -14,6 +14,7 @@ from rft.rollouts.shards.inbox_wire import (
     LostShard,
     SealedShard,
     SettledRollout,
+    Taken,
 )
 
 _LOOK_S = 0.25
@@ -133,14 +134,15 @@ class MemoryWorkerInbox:
         self.inbox.check()
         return self.inbox.run
 
-    async def take(self, *, is_idle: bool) -> SealedShard | None:
+    async def take(self, *, is_idle: bool) -> Taken:
         """The oldest one."""
         self.inbox.check()
-        for kept in self.inbox.shards.values():
-            if kept.worker is None and (is_idle or not kept.sealed.is_alone):
-                kept.worker, kept.heard_s = self.worker, _now_s()
-                return kept.sealed
-        return None
+        untaken = [kept for kept in self.inbox.shards.values() if kept.worker is None]
+        taken = next((kept for kept in untaken if is_idle or not kept.sealed.is_alone), None)
+        if taken is not None:
+            taken.worker, taken.heard_s = self.worker, _now_s()
+        is_one_waiting = not is_idle and any(kept.sealed.is_alone for kept in untaken)
+        return Taken(shard=None if taken is None else taken.sealed, is_one_waiting=is_one_waiting)
 
     async def beat(self, shards: Mapping[str, StageCounts], *, is_leaving: bool = False) -> Sequence[str]:
         """A worker that leaves loses them."""

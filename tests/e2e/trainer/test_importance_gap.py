@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
+from rft.core.errors import RunPaused
 from rft.core.events import Notice, RunEnded, RunStarted, StepDone
 from rft.core.spec import RunSecrets
 from rft.run_directory import layout
 from rft.run_directory.files import read_spec, write_spec
+from rft.trainer.engine_probe import EngineProbe
 from rft.trainer.run import run
 from tests.e2e.trainer.harness import Customer, events, write_run
 
@@ -36,6 +40,26 @@ def test_the_run_pauses_with_the_evidence_and_goes_on_at_the_same_step(
     assert first.optimization is not None
     assert first.optimization.sampling_logp_difference == gap, "the same rollouts, and the same weights"
     assert [event.kept for event in done if isinstance(event, RunStarted)] == [(), ()], "a mended engine samples anew"
+
+
+@pytest.mark.parametrize(("code", "is_kept"), [("engine_mismatch", False), ("engine_unreachable", True)])
+def test_what_an_engine_sampled_that_is_found_at_fault_is_not_kept(
+    customer: Customer, base_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, is_kept: bool
+) -> None:
+    run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=2)
+
+    def published(probe: EngineProbe, version: int) -> None:
+        del probe
+        if version == 1:
+            raise RunPaused(code, "the server was looked at")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EngineProbe, "published", published)
+        ended = run(run_dir, RunSecrets())
+    assert (ended.outcome, ended.error_code) == ("paused", code)
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    [_, again] = [e for e in (line.event for line in events(run_dir)) if isinstance(e, RunStarted)]
+    assert bool(again.kept) is is_kept
 
 
 def test_sampler_and_trainer_agree_at_another_temperature(customer: Customer, base_model: Path, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from tests.shared.waiting import is_gone
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 TWO = Devices(cpu_ranks=2)
 RANK = "rft.trainer.ranks.process"
+ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
 
 
 def other_rank(trainer: Trainer) -> psutil.Process:
@@ -145,13 +146,18 @@ def test_ranks_wait_while_a_step_is_held(customer: Customer, base_model: Path, t
 
 
 LAUNCHER = """
-import os, subprocess, sys
-command = [sys.executable, "-m", "rft.trainer", sys.argv[1]]
-ranks = [
-    subprocess.Popen(command, env={**os.environ, "RANK": rank, "LOCAL_RANK": rank}, start_new_session=True)
-    for rank in ("0", "1")
-]
-sys.exit(sum(rank.wait() for rank in ranks))
+import os, sys, tests.e2e.trainer.imported_trainer
+from rft.trainer.__main__ import main
+
+def started(rank):
+    if pid := os.fork():
+        return pid
+    os.setsid()
+    os.environ.update(RANK=rank, LOCAL_RANK=rank)
+    os._exit(main(sys.argv[1:]))
+
+ranks = [started(rank) for rank in ("0", "1")]
+sys.exit(sum(os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks))
 """
 
 
@@ -165,7 +171,7 @@ def launched_together(run_dir: Path) -> Generator["subprocess.Popen[bytes]"]:
     with (run_dir / layout.LOG).open("ab") as log:
         launcher = subprocess.Popen(
             [sys.executable, "-c", LAUNCHER, str(run_dir)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            env={**os.environ, **together},
+            env={**os.environ, **together}, cwd=ROOT,
         )  # fmt: skip
     try:
         yield launcher

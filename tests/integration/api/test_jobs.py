@@ -145,7 +145,7 @@ async def test_events_are_newest_first_and_paged(client: AsyncOpenAI, order: dic
     events = await collect(client.fine_tuning.jobs.list_events(job.id, limit=1))
     assert [event.message for event in events] == [
         "Step 1/10",
-        "Without a validation file nothing tells which checkpoint is the best.",
+        "Without a validation file training rewards choose the checkpoint.",
         f"Validating training file: {job.training_file}",
         "These fields are not known here; they are kept with the job and have no effect:"
         " method.reinforcement.hyperparameters.future_knob, method.reinforcement.tools[1].our_note",

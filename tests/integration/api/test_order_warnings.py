@@ -1,5 +1,6 @@
 """What an order is warned of although it is accepted: nobody answers at a URL, its model cannot call a tool."""
 
+import copy
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
@@ -8,6 +9,8 @@ import pytest
 from openai import AsyncOpenAI
 from pydantic import JsonValue
 
+from rft.platform.jobs.order_warnings import order_warnings
+from rft.platform.orders.schemas import JobCreate
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
@@ -121,9 +124,19 @@ async def test_integrations_and_an_empty_suffix_are_taken_with_a_warning(
 async def test_a_job_that_nothing_is_validated_on_is_told_at_once(client: AsyncOpenAI, order: dict[str, Any]) -> None:
     ((message, data),) = await warnings_of(client, order, "no_validation")
     assert data == {"code": "no_validation", "fields": ["validation_file"]}
-    assert message == "Without a validation file nothing tells which checkpoint is the best."
+    assert message == "Without a validation file training rewards choose the checkpoint."
     validated = {**order, "validation_file": order["training_file"]}
     assert await warnings_of(client, validated, "no_validation") == []
+
+
+def test_rewards_that_only_compare_the_rollouts_of_a_group_are_said_to_choose_no_best_checkpoint(
+    order: dict[str, Any],
+) -> None:
+    asked = {**order, "method": copy.deepcopy(order["method"]), "validation_file": order["training_file"]}
+    asked["method"]["reinforcement"]["grader"] = {"type": "ruler", "model": "judge-1"}
+    told = {warning.code: warning for warning in order_warnings(JobCreate.model_validate(asked), [])}
+    assert told["relative_rewards"].data == {"fields": ["method.reinforcement.grader"]}
+    assert "relative_rewards" not in {one.code for one in order_warnings(JobCreate.model_validate(order), [])}
 
 
 async def test_no_integrations_and_no_suffix_are_nothing_to_warn_of(client: AsyncOpenAI, order: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from rft.platform.rollout_inbox import repository
 from rft.platform.rollout_inbox.repository import close_inbox, open_inbox
 from rft.rollouts.shards.http_inbox import HttpTrainerInbox, HttpWorkerInbox, RunAddress, open_inbox_http
 from rft.rollouts.shards.inbox import InboxDown, StaleLaunch
-from rft.rollouts.shards.inbox_wire import LostShard, SealedShard, SettledRollout
+from rft.rollouts.shards.inbox_wire import LostShard, SealedShard, SettledRollout, Taken
 from rft.rollouts.shards.wire import Shard
 from rft.trainer.rollout_worker import RolloutWorker, WorkerConfig
 from tests.integration.rollout_inbox.stage import BUSY, SHARDS, Stage, settled
@@ -56,10 +56,12 @@ async def test_what_is_given_out_comes_back_once(stage: Stage) -> None:
 async def test_a_shard_that_is_to_be_alone_is_for_a_worker_that_runs_nothing(stage: Stage) -> None:
     alone, usual = (shard.model_copy(update={"is_alone": shard.id == "one"}) for shard in SHARDS)
     await stage.trainer.give_out([alone, usual])
-    assert await stage.worker("a").take(is_idle=False) == usual
-    assert await stage.worker("a").take(is_idle=False) is None
+    busy, idle = stage.worker("a"), stage.worker("b")
+    assert await busy.take(is_idle=False) == Taken(shard=usual, is_one_waiting=True)
+    assert await busy.take(is_idle=False) == Taken(shard=None, is_one_waiting=True)
     assert (await stage.trainer.read(seen=(), over=(), wait_s=0)).untaken == ("one",)
-    assert await stage.worker("b").take(is_idle=True) == alone
+    assert await idle.take(is_idle=True) == Taken(shard=alone)
+    assert await busy.take(is_idle=False) == Taken(shard=None)
 
 
 async def test_the_trainer_is_told_at_once(stage: Stage) -> None:

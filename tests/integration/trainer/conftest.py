@@ -17,6 +17,7 @@ from rft.trainer.ranks.other_ranks import OtherRanks
 from rft.trainer.ranks.processes import RankProcesses
 from rft.trainer.ranks.world import local_world
 from tests.shared.by_hand import tiny_model
+from tests.shared.forked_ranks import start_forked
 from tests.shared.tiny_base import tokenizer
 
 __all__ = ("tokenizer",)
@@ -34,8 +35,22 @@ def base_model(tmp_path_factory: pytest.TempPathFactory, tokenizer: PreTrainedTo
 
 
 @pytest.fixture
-def processes() -> Iterator[RankProcesses]:
-    """The other process, which has yet to import torch."""
+def started() -> Iterator[RankProcesses]:
+    """The other process as rank 0 starts it: it has yet to import torch."""
+    processes = RankProcesses(local_world(TWO, cores=2), TWO)
+    yield processes
+    processes.close()
+
+
+@pytest.fixture
+def are_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks have imported torch when they begin."""
+    monkeypatch.setattr("rft.trainer.ranks.processes._start", start_forked)
+
+
+@pytest.fixture
+def processes(are_forked: None) -> Iterator[RankProcesses]:
+    """The other process, forked."""
     processes = RankProcesses(local_world(TWO, cores=2), TWO)
     yield processes
     processes.close()

@@ -30,6 +30,7 @@ from rft.trainer.ranks.world import local_world
 from rft.trainer.samples import TrainingRow
 from rft.trainer.step_figures import StepFigures
 from rft.trainer.update_settings import UpdateSettings
+from tests.shared.forked_ranks import STARTED
 
 SETTINGS = UpdateSettings(
     steps=1, learning_rate=1e-2, lora=LoraSpec(rank=4, alpha=8), loss_type="dapo", temperature=1.0, seed=11
@@ -38,7 +39,9 @@ ROWS = [TrainingRow((5, 6), (7, 8), (True, True), (-1.0, -1.0), 1.0)] * 2
 
 
 def own_children() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "rft.trainer.ranks.process" in child.cmdline()]
+    forked = [psutil.Process(rank.pid) for rank in STARTED if rank.poll() is None]
+    started = [child for child in psutil.Process().children() if "rft.trainer.ranks.process" in child.cmdline()]
+    return [*forked, *started]
 
 
 def test_a_rank_that_dies_is_told_at_once_and_ends_the_step(
@@ -116,6 +119,7 @@ def test_a_rank_that_dies_in_a_pass_of_all_ends_it(sharded: tuple[OtherRanks, Po
         compute(*sharded, ROWS)
 
 
+@pytest.mark.usefixtures("are_forked")
 def test_of_three_ranks_the_one_that_died_in_a_pass_is_told_and_no_other_fails_the_run(
     base_model: Path, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
 ) -> None:
@@ -228,34 +232,34 @@ def test_ranks_with_and_without_a_gpu_have_no_layers_in_common(
     ranks.close()
 
 
-def test_a_rank_that_dies_before_it_has_come_is_told_as_well(processes: RankProcesses) -> None:
+def test_a_rank_that_dies_before_it_has_come_is_told_as_well(started: RankProcesses) -> None:
     (child,) = own_children()
     child.kill()
     with pytest.raises(RankLost, match="rank 1 of 2 was killed by SIGKILL"):
-        OtherRanks(processes, torch_threads=1)
+        OtherRanks(started, torch_threads=1)
 
 
-def test_a_stop_is_heard_while_ranks_are_waited_for(processes: RankProcesses) -> None:
+def test_a_stop_is_heard_while_ranks_are_waited_for(started: RankProcesses) -> None:
     def check() -> None:
         raise RunAborted("the run was told to stop")
 
     with pytest.raises(RunAborted):
-        OtherRanks(processes, torch_threads=1, check=check)
+        OtherRanks(started, torch_threads=1, check=check)
 
 
-def test_ranks_of_a_host_meet_where_no_other_user_of_it_comes(processes: RankProcesses) -> None:
-    ranks = OtherRanks(processes, torch_threads=1)
+def test_ranks_of_a_host_meet_where_no_other_user_of_it_comes(started: RankProcesses) -> None:
+    ranks = OtherRanks(started, torch_threads=1)
     everyone = [psutil.Process(), *own_children()]
     assert not [rank for rank in everyone if "MASTER_PORT" in rank.environ()]
     heard_at = {at.laddr.ip for rank in everyone for at in rank.net_connections("tcp") if at.status == "LISTEN"}
     assert heard_at <= {"127.0.0.1", "::1"}, "gloo's"
-    assert stat.S_IMODE(processes.store.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(started.store.parent.stat().st_mode) == 0o700
     ranks.close()
-    assert not processes.store.parent.exists()
+    assert not started.store.parent.exists()
 
 
-def test_ranks_heed_no_signal_of_the_process_group_and_end_with_rank_0(processes: RankProcesses) -> None:
-    ranks = OtherRanks(processes, torch_threads=1)
+def test_ranks_heed_no_signal_of_the_process_group_and_end_with_rank_0(started: RankProcesses) -> None:
+    ranks = OtherRanks(started, torch_threads=1)
     (child,) = own_children()
     child.send_signal(signal.SIGTERM)
     child.send_signal(signal.SIGINT)
@@ -263,15 +267,15 @@ def test_ranks_heed_no_signal_of_the_process_group_and_end_with_rank_0(processes
     ranks.set_up(SetUp("/nowhere", SETTINGS, torch_threads=1))
     with pytest.raises(Exception, match="nowhere"):
         ranks.wait_until_ready(model)
-    processes._children[1].stdin.close()  # pyright: ignore[reportPrivateUsage, reportOptionalMemberAccess]
-    ended = processes.ended(within_s=60)
+    started._children[1].stdin.close()  # pyright: ignore[reportPrivateUsage, reportOptionalMemberAccess]
+    ended = started.ended(within_s=60)
     assert ended == "rank 1 of 2 exited with status 0", "as when rank 0 is killed: its end of the pipe closes"
     ranks.close()
 
 
-def test_a_rank_that_breaks_by_itself_ends_with_status_1(processes: RankProcesses) -> None:
-    ranks = OtherRanks(processes, torch_threads=1)
+def test_a_rank_that_breaks_by_itself_ends_with_status_1(started: RankProcesses) -> None:
+    ranks = OtherRanks(started, torch_threads=1)
     with suppress(RankLost):  # It may break before or after all of this was sent.
         ranks.hand_out(torch.nn.Linear(1, 1), ROWS, StepFigures.before(ROWS))  # It was never set up.
-    assert processes.ended(within_s=60) == "rank 1 of 2 exited with status 1"
+    assert started.ended(within_s=60) == "rank 1 of 2 exited with status 1"
     ranks.close()

@@ -20,6 +20,7 @@ from rft.rollouts.shards.inbox_wire import SealedShard, SettledRollout
 from rft.rollouts.shards.orders import MOST_DEAD
 from rft.rollouts.shards.told import ShardNotices
 from rft.rollouts.shards.worker import RunSession
+from rft.rollouts.shards.worker_load import WorkerLoad
 from rft.testing.memory_inbox import MemoryInbox, MemoryWorkerInbox
 from rft.testing.samplers_gateways import FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time
@@ -134,6 +135,61 @@ def test_what_may_take_its_worker_with_it_runs_beside_nothing_else(make_setup: M
         assert [shard.worker for shard in cluster.inbox.shards.values()] == [session.worker, None, None]
         await asyncio.gather(*messages)
         assert cluster.inbox.handed_over == ["a", "b", "usual"], "the next ones without a message"
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_process_that_other_jobs_keep_busy_runs_what_is_to_be_alone_all_the_same(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        load, busy, waiting = (
+            WorkerLoad(),
+            Cluster(make_setup(TURNS, tools=slow_tools(lambda call: 60.0))),
+            MemoryInbox(),
+        )
+        sessions = [
+            RunSession("worker", inbox.of_worker("worker"), busy.open_run, load=load) for inbox in (busy.inbox, waiting)
+        ]
+        messages = list[asyncio.Task[None]]()
+        for number in range(20):
+            await busy.inbox.give_out([sealed(f"busy-{number}", version=number)])
+            if number == 2:
+                await waiting.give_out([sealed("alone", version=1).model_copy(update={"is_alone": True})])
+            messages += [asyncio.create_task(session.work()) for session in sessions]
+            await asyncio.sleep(30.0)
+        assert waiting.handed_over == ["alone"]
+        assert len(busy.inbox.handed_over) > 5, "and the other job goes on"
+        for session in sessions:
+            await session.aclose()
+        await asyncio.gather(*messages)
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_worker_that_cannot_run_a_job_leaves_what_is_to_be_alone_to_others(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        cluster = Cluster(make_setup(TURNS), workers=1, problem=OSError("no base model here"))
+        names = ("a", "b", "c")
+        await cluster.inbox.give_out(
+            [sealed(name, version=1).model_copy(update={"id": name, "is_alone": True}) for name in names]
+        )
+        await cluster.sessions[0].work()
+        assert cluster.inbox.handed_over == ["a"]
+        assert [shard.worker for shard in cluster.inbox.shards.values()][1:] == [None, None]
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_session_that_is_closed_while_it_waits_to_ask_takes_nothing(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        cluster = Cluster(make_setup(TURNS), workers=1)
+        (session,) = cluster.sessions
+        await cluster.inbox.give_out([sealed("one", version=1)])
+        async with session.load.taking:  # Another job's session asks.
+            message = asyncio.create_task(session.work())
+            await asyncio.sleep(1.0)
+            await session.aclose()
+        await message
+        assert [shard.worker for shard in cluster.inbox.shards.values()] == [None]
 
     run_in_virtual_time(scenario())
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from rft.core.errors import RftError
-from rft.rollouts.shards.inbox_wire import SealedShard
+from rft.rollouts.shards.inbox_wire import Taken
 from rft.rollouts.shards.worker import OpenedRun
 from rft.testing.memory_inbox import MemoryWorkerInbox
 from rft.testing.samplers_time import run_in_virtual_time
@@ -88,7 +88,7 @@ def test_a_run_whose_opening_failed_after_its_shard_was_given_up_is_opened_anew(
 class SlowToAnswer(MemoryWorkerInbox):
     """A shard is its own for a while before it hears so."""
 
-    async def take(self, *, is_idle: bool) -> SealedShard | None:
+    async def take(self, *, is_idle: bool) -> Taken:
         taken = await super().take(is_idle=is_idle)
         await asyncio.sleep(3.0)
         return taken

@@ -41,6 +41,10 @@ def test_numbers_go_on_and_steps_are_remembered_over_processes(tmp_path: Path) -
     assert {line.at for line in lines} == {5.0}
 
 
+def full_disk(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
 def test_a_run_that_has_told_nothing_for_a_while_writes_that_it_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,6 +55,9 @@ def test_a_run_that_has_told_nothing_for_a_while_writes_that_it_lives(
         writer.note_alive()
         if now_s == 1_800:
             writer.append(notice("something"))
+    monkeypatch.setattr("rft.trainer.events.append_whole", full_disk)
+    now_s = 4_000
+    writer.note_alive()
     writer.close()
     types = [line.event.type for line in read(tmp_path / "events.jsonl")]
     assert types.count("notice") == 1

@@ -18,6 +18,8 @@ from rft.engines.vllm.engine import VllmEngine
 from rft.rollouts.sampler import Sample, SampleRequest, check_sample
 from rft.trainer.loop_thread import LoopThread
 
+ENGINE_MISMATCH = "engine_mismatch"
+"""Why a run pauses whose engine samples from other weights."""
 LARGEST_MEAN_GAP = 0.1
 """Beyond rounding, also in half precision; another model or adapter is off by far more."""
 _FEWEST_TIMES = 2.0
@@ -59,7 +61,7 @@ class EngineProbe:
             if not gap <= LARGEST_MEAN_GAP:
                 what = f"the adapter of step {version}" if version else "the base model"
                 raise RunPaused(
-                    "engine_mismatch",
+                    ENGINE_MISMATCH,
                     f"vLLM server {server} does not sample from {what}: its log-probabilities are {gap:.3g} off a "
                     f"forward pass in the mean, where {LARGEST_MEAN_GAP:g} is allowed. Does it serve the same files, "
                     f"and with `--logprobs-mode processed_logprobs`?",
@@ -77,7 +79,7 @@ class EngineProbe:
             without = self._gap(policy, sample)
         if gap > max(_ROUNDING, _FEWEST_TIMES * without):
             raise RunPaused(
-                "engine_mismatch",
+                ENGINE_MISMATCH,
                 f"vLLM server {server} does not apply the adapter of step {version}: its log-probabilities are "
                 f"{gap:.3g} off a forward pass in the mean, and {without:.3g} off one of the base model alone. Does it "
                 f"load adapters for every layer that is trained (`--lora-target-modules`)?",

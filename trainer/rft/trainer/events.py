@@ -1,5 +1,6 @@
 """The trainer's side of the event log: numbered lines, appended, never changed."""
 
+import logging
 import os
 import re
 import threading
@@ -11,6 +12,7 @@ from rft.core.events import EventLine, StillWaiting, TrainEvent
 from rft.run_directory.event_log import repair
 from rft.run_directory.write_all import write_all
 
+_LOG = logging.getLogger(__name__)
 _ALIVE_EVERY_S = 30.0
 _STEP_DONE = b'"event":{"type":"step_done",'
 _RUN_STARTED = b'"event":{"type":"run_started",'
@@ -48,12 +50,12 @@ class EventWriter:
                 self.launches += 1
 
     def note_alive(self) -> None:
-        """For whatever goes on for long and tells nothing meanwhile: the platform ends trainers that are silent.
-
-        Raises OSError, as `append` does.
-        """
+        """For whatever goes on for long and tells nothing meanwhile: the platform ends trainers that are silent."""
         if time.monotonic() - self._wrote_at_s >= _ALIVE_EVERY_S:
-            self.append(StillWaiting())
+            try:
+                self.append(StillWaiting())
+            except OSError as error:  # An hour's work is not thrown away for it; what has to be told ends the run.
+                _LOG.warning("that the run lives cannot be told: %s", error)
 
     def sync(self) -> None:
         """All lines are on the disk when this returns."""

@@ -200,6 +200,7 @@ class PolicyTrainer(GRPOTrainer):
                 self._budget = halved(budget, batch, is_least=share < 1 and kept_layers == 0)
                 return None
         for _ in range(idle):
+            self._check()
             self._keep_company(model)
         return total
 

@@ -27,7 +27,7 @@ class ProgressReporter:
     loads: Callable[[], tuple[NamedLoad, ...]] = tuple[NamedLoad, ...]
     """What endpoints are given to bear now."""
     note_alive: Callable[[], None] = lambda: None
-    """Called again and again while conversations go on. Raises OSError."""
+    """Called again and again while conversations go on."""
     _told: RunProgress | None = None
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -69,10 +69,7 @@ class ProgressReporter:
             await asyncio.sleep(_EVERY_S)
             self.tell()
             if self.live.has_conversations:
-                try:
-                    self.note_alive()
-                except OSError as error:  # Whatever has to be told next ends the run.
-                    _LOG.warning("that the run lives cannot be told: %s", error)
+                self.note_alive()
 
 
 def _round_of(now: RoundProgress | None) -> tuple[int, Split] | None:

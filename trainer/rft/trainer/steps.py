@@ -18,6 +18,7 @@ from rft.rollouts.stats import WallShares, wall_shares
 from rft.trainer.checkpoints import Checkpoints, PolicyReward, StepRecord, as_ranked, policy_reward
 from rft.trainer.data import row_order
 from rft.trainer.early_stop import early_stop_notice
+from rft.trainer.engine_probe import ENGINE_MISMATCH
 from rft.trainer.events import EventWriter
 from rft.trainer.importance_gap import SampledBy, gap_notice, judge_gap
 from rft.trainer.rounds import Rounds, StepContext
@@ -168,8 +169,9 @@ class Steps:
         context.loop_thread.call(context.engine.publish(step, adapter_dir))
         try:
             context.on_published(step)
-        except RunPaused:
-            context.finished.keep_nothing()  # The engine may have sampled other weights for longer than this step.
+        except RunPaused as paused:
+            if paused.code == ENGINE_MISMATCH:
+                context.finished.keep_nothing()  # It may have sampled other weights for longer than this step.
             raise
         if context.spec.hyperparameters.max_staleness:
             self._begin_ahead(step)

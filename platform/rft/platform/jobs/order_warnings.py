@@ -9,7 +9,7 @@ from rft.core.base import JsonObject
 from rft.core.failure import FailureCode
 from rft.grader_gateway.templates import Variable, variables_of
 from rft.platform.orders.base_models import STARTER
-from rft.platform.orders.grader_schemas import Grader
+from rft.platform.orders.grader_schemas import Grader, RulerGrader
 from rft.platform.orders.grader_specification import templates_of
 from rft.platform.orders.probing import Doubtful
 from rft.platform.orders.response_format import to_response_format
@@ -104,6 +104,14 @@ def _about_files(order: JobCreate) -> Iterator[OrderWarning]:
             "no_validation",
             "Without a validation file training rewards choose the checkpoint.",
             {"fields": ["validation_file"]},
+        )
+    if isinstance(order.method.reinforcement.grader, RulerGrader):
+        yield OrderWarning(
+            "relative_rewards",
+            "A `ruler` compares the rollouts of one group with each other: its rewards do not tell one step from"
+            " another, so the checkpoint that they choose need not be the best, and `early_stop` means nothing. Compare"
+            " checkpoints by an eval with another grader.",
+            {"fields": [_GRADER]},
         )
 
 

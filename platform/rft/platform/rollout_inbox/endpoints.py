@@ -90,7 +90,7 @@ async def give_out_shards(database: AppDatabase, job_id: str, token: ShownToken,
 async def take_shard(database: AppDatabase, job_id: str, token: ShownToken, take: Take) -> Taken:
     """The oldest shard that nobody has taken; the worker has to say again and again that it lives."""
     async with _inbox(database, job_id, token) as inbox:
-        return Taken(shard=await inbox.take(take.worker, is_idle=take.is_idle))
+        return await inbox.take(take.worker, is_idle=take.is_idle)
 
 
 @router.post("/beats")

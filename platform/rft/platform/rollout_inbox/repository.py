@@ -19,6 +19,7 @@ from rft.rollouts.shards.inbox_wire import (
     LostShard,
     SealedShard,
     SettledRollout,
+    Taken,
 )
 
 _AT_ONCE = 256
@@ -100,12 +101,21 @@ class InboxRepository:
             ),
         )
 
-    async def take(self, worker: str, *, is_idle: bool) -> SealedShard | None:
+    async def take(self, worker: str, *, is_idle: bool) -> Taken:
         """The oldest shard that nobody has taken, under this worker's lease."""
         values = {"job_id": self._job_id, "worker": worker, "is_idle": is_idle, "ttl_s": SHARD_LEASE_S}
         cursor = await self._connection.execute(_TAKE, values)
         row = await cursor.fetchone()
-        return None if row is None else SealedShard(id=row[0], body=row[1], is_alone=row[2])
+        shard = None if row is None else SealedShard(id=row[0], body=row[1], is_alone=row[2])
+        return Taken(shard=shard, is_one_waiting=not is_idle and await self._is_one_waiting())
+
+    async def _is_one_waiting(self) -> bool:
+        cursor = await self._connection.execute(
+            "select exists (select from rollout_shards where job_id = %s and worker is null and is_alone)",
+            (self._job_id,),
+        )
+        row = await cursor.fetchone()
+        return row is not None and row[0]
 
     async def beat(
         self, worker: str, shards: Sequence[str], *, is_leaving: bool, stages: Mapping[str, StageCounts]

@@ -126,17 +126,8 @@ class ShardedExecutor:
 
         try:
             await self.notices.platform.until_done(give_out)
-        except RunPaused:  # It was refused.
-            if self._shards.pop(shard_id, None) is None:
-                return  # What is left of it has been given out again.
-            left = list(out.orders.values())
-            if len(left) < 2:
-                raise
-            if tries > 1:  # An earlier try may have arrived, and a worker be at it.
-                self._give_up(shard_id, left)
-                self._want(left)
-            else:
-                await self._give_out_in_halves(left, adapter)  # It may be too large for a proxy on the way.
+        except RunPaused as refusal:
+            await self._after_refusal(shard_id, adapter, refusal, may_be_there=tries > 1)
             return
         except BaseException:
             self._shards.pop(shard_id, None)
@@ -147,6 +138,26 @@ class ShardedExecutor:
         else:  # It ended before we heard that it was given out: it may have been given out again since.
             self._over.append(shard_id)
             self._keep_reading()
+
+    async def _after_refusal(
+        self, shard_id: str, adapter: str | None, refusal: RunPaused, *, may_be_there: bool
+    ) -> None:
+        """Give it out in halves: it may be too large for a proxy on the way. Raises the refusal of a single rollout.
+
+        `may_be_there`: an earlier try may have arrived, and a worker be at it: what is left begins anew.
+        """
+        out = self._shards.pop(shard_id, None)
+        if out is None:
+            return  # What is left of it has been given out again.
+        left = list(out.orders.values())
+        if may_be_there:
+            self._give_up(shard_id, left)
+        if len(left) < 2:
+            raise refusal
+        if may_be_there:
+            self._want(left)
+        else:
+            await self._give_out_in_halves(left, adapter)
 
     async def _give_out_in_halves(self, orders: Sequence[Order], adapter: str | None) -> None:
         middle = len(orders) // 2

@@ -133,9 +133,9 @@ class HttpWorkerInbox:
         """What the trainer told of the run."""
         return (await self._connection.ask("GET", "")).decode()
 
-    async def take(self, *, is_idle: bool) -> SealedShard | None:
+    async def take(self, *, is_idle: bool) -> Taken:
         """A shard, if there is one."""
-        return (await self._connection.post("/takes", Take(worker=self._worker, is_idle=is_idle), Taken)).shard
+        return await self._connection.post("/takes", Take(worker=self._worker, is_idle=is_idle), Taken)
 
     async def beat(self, shards: Mapping[str, StageCounts], *, is_leaving: bool = False) -> Sequence[str]:
         """Say that the worker lives."""

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from rft.core.errors import RftError, RunAborted, RunPaused
 from rft.core.progress import StageCounts
-from rft.rollouts.shards.inbox_wire import InboxNews, SealedShard, SettledRollout
+from rft.rollouts.shards.inbox_wire import InboxNews, SealedShard, SettledRollout, Taken
 
 
 class StaleLaunch(RunAborted):
@@ -54,7 +54,7 @@ class WorkerInbox(Protocol):
         """What the trainer announced."""
         ...
 
-    async def take(self, *, is_idle: bool) -> SealedShard | None:
+    async def take(self, *, is_idle: bool) -> Taken:
         """The oldest shard that nobody has taken; one that has to be alone only where the worker is idle."""
         ...
 

@@ -41,6 +41,8 @@ class Taken(Record):
     """The oldest one; None where nothing is left."""
 
     shard: SealedShard | None
+    is_one_waiting: bool = False
+    """There is one for a worker that is idle, which the one that asked is not."""
 
 
 class Beat(Record):

@@ -101,11 +101,11 @@ class RunSession:
         """
         self._working += 1
         try:
-            if self.is_over or _now_s() < self._refuses_until_s:
+            if self._takes_nothing:
                 return
             while (shard := await self._patience.until_done(self._take)) is not None:
                 await self._run_shard(shard)
-                if not shard.is_alone or self.is_over:
+                if not shard.is_alone or self._takes_nothing:
                     break
         except StaleLaunch as stale:
             self._give_up(str(stale))
@@ -117,9 +117,11 @@ class RunSession:
     async def _take(self) -> SealedShard | None:
         """A shard that may run now, which counts from here on."""
         async with self.load.taking:
-            if self.load.is_alone:
+            if self._takes_nothing or self.load.is_closed_to(self):
                 return None
-            shard = await self.inbox.take(is_idle=self.load.is_idle)
+            taken = await self.inbox.take(is_idle=self.load.is_idle)
+            self.load.reserve(self, is_one_waiting=taken.is_one_waiting)
+            shard = taken.shard
             if shard is not None:
                 self.load.held[shard.id] = shard.is_alone
         if not self.is_accepted:
@@ -149,8 +151,13 @@ class RunSession:
         self._refuses_until_s = _now_s() + _REFUSAL_S
 
     @property
+    def _takes_nothing(self) -> bool:
+        """It is over, or was refused something a moment ago."""
+        return self.is_over or _now_s() < self._refuses_until_s
+
+    @property
     def _has_room(self) -> bool:
-        if self.is_over or not self._shards or self.load.is_alone or _now_s() < self._refuses_until_s:
+        if self._takes_nothing or not self._shards or self.load.is_closed_to(self):
             return False
         unread = len(self._shards) - len(self._rollouts)
         return sum(map(len, self._rollouts.values())) + (unread + 1) * LARGEST <= self.most_rollouts
@@ -158,6 +165,7 @@ class RunSession:
     async def aclose(self) -> None:
         """Break off what runs, and let it be given out to others at once."""
         left, was_over, self.is_over = list(self._shards), self.is_over, True
+        self.load.release(self)
         tasks = (*self._shards.values(), self._flusher, self._beater, self._taker, *self._more)
         await _cancelled([task for task in tasks if task is not None])
         if left and not was_over:
