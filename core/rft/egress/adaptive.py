@@ -154,9 +154,20 @@ class AdaptiveWindow:
         """A call starts after nothing was inside for `idle_s`."""
         if idle_s < self.settings.idle_s:
             return
-        known = self._before_light if self._phase is _Phase.LIGHT else self._limit
+        known = self._known
+        self._approach(max(min(self.settings.start, known), known / 2))
+
+    def on_recovery(self) -> None:
+        """The endpoint is up again after an outage: what it bore before may be another server's."""
+        self._approach(min(self.settings.start, self._known))
+
+    @property
+    def _known(self) -> float:
+        return self._before_light if self._phase is _Phase.LIGHT else self._limit
+
+    def _approach(self, limit: float) -> None:
         self._halving, self._is_growing_fast, self.reason = None, True, LimitReason.APPROACHING
-        self._enter(_Phase.RAMP, max(min(self.settings.start, known), known / 2), skip=0)
+        self._enter(_Phase.RAMP, limit, skip=0)
 
     def on_end(self, failure: AttemptFailure | None, *, latency_s: float, in_flight: int, now_s: float) -> None:
         """One attempt ended: None for a usable reply. `in_flight` includes it."""

@@ -106,6 +106,10 @@ class Breaker:
         """Whether it has been down for longer than calls may wait."""
         return self.down_since_s is not None and now_s - self.down_since_s > self.settings.max_open_s
 
+    def is_known_to_be_down(self, now_s: float) -> bool:
+        """Whether it was looked at lately. Nobody probes on where no call waits, for hours where no job calls."""
+        return now_s <= self.next_probe_s + self.settings.max_pause_s
+
     def _open(self, now_s: float, *, pause_s: float) -> None:
         self.down_since_s = now_s if self.down_since_s is None else self.down_since_s
         self.state, self._changed_s = BreakerState.OPEN, now_s

@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 PROBE_TIMEOUT_S = 5.0
 """How long an endpoint that is down may take to show a sign of life."""
+_LEAST_S, _LEAST_SHARE = 30.0, 0.1
+"""What another attempt must have left of the budget: seconds, of a small budget a share of it."""
 _GIVEN_UP = AttemptFailure(FailureCode.CANCELLED, "was not waited for any longer")
 
 
@@ -263,14 +265,18 @@ class _Call(Generic[T]):
         )
 
     def wait_after(self, failure: AttemptFailure, attempt: int) -> float | None:
-        return decide(
+        budget = self._client.retry
+        wait_s = decide(
             failure,
             attempt=attempt,
             elapsed_s=self.elapsed_s,
-            budget=self._client.retry,
+            budget=budget,
             jitter_draw=self._client.jitter(),
             is_safe=self._endpoint.is_safe_to_repeat,
         )
+        # An attempt that our own budget cuts off would be held against the endpoint as a timeout.
+        least_s = min(self._endpoint.timeout_s, _LEAST_S, _LEAST_SHARE * budget.total_s)
+        return None if wait_s is None or self.elapsed_s + wait_s + least_s > budget.total_s else wait_s
 
     async def sleep(self, wait_s: float) -> None:
         await self._client.sleep(wait_s)

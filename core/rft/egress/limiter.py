@@ -252,6 +252,8 @@ class Limiter:
         if state is before:
             return
         self._trial = None
+        if before is BreakerState.HALF_OPEN and state is BreakerState.CLOSED:
+            self._window.on_recovery()  # Else all that waited would go out at once, at what has just come up.
         if self._on_change is not None:
             self._on_change(state)
         self._start_prober()
@@ -261,7 +263,7 @@ class Limiter:
         breaker, now_s = self._breaker, self._now()
         if breaker is None or breaker.last_failure is None or breaker.down_since_s is None:
             return
-        if breaker.state is BreakerState.OPEN and breaker.is_beyond_hope(now_s):
+        if breaker.state is BreakerState.OPEN and breaker.is_beyond_hope(now_s) and breaker.is_known_to_be_down(now_s):
             raise EndpointDown(breaker.last_failure, now_s - breaker.down_since_s)
 
     def _start_prober(self) -> None:

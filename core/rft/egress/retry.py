@@ -52,8 +52,8 @@ def decide(
     """
     if failure.code not in RETRYABLE or attempt > budget.max_retries:
         return None
-    if not is_safe and not failure.surely_not_sent:
-        return None
+    if not (is_safe or failure.surely_not_sent or failure.code is FailureCode.RATE_LIMITED):
+        return None  # Who asks to be called later has carried nothing out.
     backoff_s = jitter_draw * min(budget.max_wait_s, budget.first_wait_s * 2.0 ** min(attempt - 1, 60))
     wait_s = backoff_s + (failure.retry_after_s or 0.0)
     return wait_s if elapsed_s + wait_s < budget.total_s else None

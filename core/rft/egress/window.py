@@ -29,6 +29,10 @@ class Window(Protocol):
         """A call starts after nothing was inside for `idle_s`."""
         ...
 
+    def on_recovery(self) -> None:
+        """The endpoint is up again after an outage."""
+        ...
+
     def on_end(self, failure: AttemptFailure | None, *, latency_s: float, in_flight: int, now_s: float) -> None:
         """One attempt ended: None for a usable reply. `in_flight` includes it."""
         ...
@@ -47,6 +51,9 @@ class FixedWindow:
         return self.limit
 
     def on_start(self, idle_s: float) -> None:
+        """Nothing to learn."""
+
+    def on_recovery(self) -> None:
         """Nothing to learn."""
 
     def on_end(self, failure: AttemptFailure | None, *, latency_s: float, in_flight: int, now_s: float) -> None:

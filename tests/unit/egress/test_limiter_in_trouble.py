@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rft.core.failure import FailureCode
+from rft.egress.adaptive import AdaptiveSettings, AdaptiveWindow
 from rft.egress.breaker import Breaker, BreakerSettings, BreakerState
+from rft.egress.call_queue import EndpointDown
 from rft.egress.limiter import LONGEST_SILENCE_S, Limiter
 from rft.egress.reply import AttemptFailure
 from rft.egress.retry_share import RetryShare
@@ -252,3 +254,45 @@ def test_whatever_happens_caps_rates_and_silences_are_kept_and_nobody_waits_for_
         assert all(later - earlier >= 1.0 / rate_limit - 1e-9 for earlier, later in pairwise(host.starts))
     for start_s in host.starts:
         assert not any(since < start_s < until - 1e-9 for since, until in host.silences)
+
+
+def test_what_came_up_again_is_approached_anew_whatever_hangs_there_since_before() -> None:
+    async def main() -> tuple[int, int]:
+        window = AdaptiveWindow(AdaptiveSettings(largest=512))
+        breaker = Breaker(BreakerSettings(failures_in_a_row=10, first_pause_s=0.5))
+        limiter = Limiter(window, breaker=breaker, now=virtual_clock)
+        host = Host([], most_inside=0)
+        while window.limit < 512:
+            await asyncio.gather(*(attempt(limiter, host) for _ in range(512)))
+        host.endings = [*[(DOWN, 600.0)] * 60, *[(DOWN, 0.1)] * 10, (DOWN, 0.1), (None, 0.1)]
+        hanging = [asyncio.create_task(attempt(limiter, host)) for _ in range(60)]
+        await asyncio.sleep(0)
+        await asyncio.gather(*(attempt(limiter, host) for _ in range(10)))
+        host.most_inside = 0
+        waiting = [asyncio.create_task(attempt(limiter, host)) for _ in range(512)]
+        await asyncio.gather(*waiting[:1])
+        at_once = host.inside
+        await asyncio.gather(*waiting)
+        for call in hanging:
+            call.cancel()
+        await limiter.aclose()
+        return at_once, host.most_inside
+
+    at_once, most = run_in_virtual_time(main())
+    assert at_once <= 60 + AdaptiveSettings().start
+    assert most < 300, "of 512 that it bore before"
+
+
+def test_a_burst_hours_after_an_outage_finds_out_whether_it_is_over() -> None:
+    async def main() -> list[AttemptFailure | BaseException | None]:
+        host, limiter = Host([], trouble=DOWN, trouble_ends_s=8_000.0), make_limiter(64)
+        await asyncio.gather(*(attempt(limiter, host) for _ in range(2)))
+        # Some of them go out as trials meanwhile.
+        given_up = await asyncio.gather(*(attempt(limiter, host) for _ in range(400)), return_exceptions=True)
+        assert isinstance(given_up[-1], EndpointDown)
+        await asyncio.sleep(7 * 3_600.0)
+        ended = await asyncio.gather(*(attempt(limiter, host) for _ in range(64)), return_exceptions=True)
+        await limiter.aclose()
+        return ended
+
+    assert run_in_virtual_time(main()) == [None] * 64

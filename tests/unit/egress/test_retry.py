@@ -47,6 +47,7 @@ def test_a_4xx_is_never_retried() -> None:
 
 def test_an_unsafe_call_is_repeated_only_if_it_surely_did_not_arrive() -> None:
     assert wait(is_safe=False) is None
+    assert wait(AttemptFailure(FailureCode.RATE_LIMITED, "x", status=429), is_safe=False) is not None
     assert wait(AttemptFailure(FailureCode.CONNECT_ERROR, "x", surely_not_sent=True), is_safe=False) is not None
 
 

@@ -167,7 +167,9 @@ def _host(
         max_concurrency=min((tool.max_concurrency for tool in called_there if tool.max_concurrency), default=None),
         rate_limit=min((tool.rate_limit for tool in called_there if tool.rate_limit), default=None),
     )
-    # Beginnings may hang there until an end frees what they need: ends must not wait behind them, unless they count.
+    # Beginnings may hang there until an end frees what they need: no end, and no call without which none comes, must
+    # wait behind them, unless they count.
     is_capped = endpoint.max_concurrency is not None or endpoint.rate_limit is not None
     ends = endpoint if is_capped else replace(endpoint, lane="ends")
-    return _Host(endpoint, ends, tuple(tool.name for tool in named))
+    begins = replace(endpoint, lane="starts") if called_there and not is_capped else endpoint
+    return _Host(begins, ends, tuple(tool.name for tool in named))
