@@ -79,8 +79,8 @@ async def _measured(trainer: HttpTrainerInbox, worker: HttpWorkerInbox, body: st
         """A shard that the worker has just taken."""
         await trainer.give_out([SealedShard(id=uuid4().hex, body=body)])
         taken = await worker.take(is_idle=True)
-        assert taken is not None, "all others are taken"
-        return taken.id
+        assert taken.shard is not None, "all others are taken"
+        return taken.shard.id
 
     shard = await fresh()
     deliver = await _cost(CALLS, lambda number: worker.deliver(rollouts(shard, 1)))

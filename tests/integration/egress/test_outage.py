@@ -150,8 +150,10 @@ async def test_no_attempt_is_made_that_the_budget_would_cut_off() -> None:
     refusal = Fault(FaultKind.STATUS, status=503, retry_after="19")
     endpoint = ScriptedEndpoint(TOOLS, faults=FaultSequence([refusal]))
     budget = RetryBudget(max_retries=3, total_s=20.0, first_wait_s=0.01, max_wait_s=0.02)
-    async with LoopbackEndpoint(endpoint) as server:
-        async with EndpointClient(HttpClient(), limits=Limits.fixed(4), retry=budget) as client:
-            failure = await post(client, server.tool_url)
+    async with (
+        LoopbackEndpoint(endpoint) as server,
+        EndpointClient(HttpClient(), limits=Limits.fixed(4), retry=budget) as client,
+    ):
+        failure = await post(client, server.tool_url)
     assert isinstance(failure, Failure)
     assert (failure.code, failure.status, failure.attempts) == (FailureCode.SERVER_ERROR, 503, 1)

@@ -131,7 +131,7 @@ async def test_shards_that_the_database_has_lost_are_told_at_once(stage: Stage) 
 async def test_one_shard_is_taken_by_one_of_many_that_ask_at_once(stage: Stage) -> None:
     await stage.trainer.give_out(SHARDS)
     taken = await asyncio.gather(*(stage.worker(f"w{number}").take(is_idle=True) for number in range(12)))
-    assert sorted(shard.id for shard in taken if shard is not None) == ["one", "two"]
+    assert sorted(one.shard.id for one in taken if one.shard is not None) == ["one", "two"]
 
 
 async def test_more_than_fits_one_answer_is_read_before_anything_is_lost(stage: Stage) -> None:

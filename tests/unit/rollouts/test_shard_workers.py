@@ -241,7 +241,9 @@ def test_a_refused_delivery_costs_only_the_rollouts_that_are_refused_alone(make_
 def test_a_worker_that_can_hand_nothing_over_gives_its_shard_back(make_setup: MakeSetup) -> None:
     async def scenario() -> None:
         cluster = Cluster(make_setup(TURNS), workers=2)
-        cluster.ends[0] = cluster.sessions[0].inbox = SmallInbox(cluster.inbox, "worker-0", most_bytes=10)
+        narrow = SmallInbox(cluster.inbox, "worker-0", most_bytes=10)
+        cluster.ends[0], cluster.sessions[0] = narrow, RunSession(narrow.worker, narrow, cluster.open_run)
+        cluster.hints.workers = [session.work for session in cluster.sessions]
         done = await cluster.step(ROWS[:4])
         assert len(outcomes(done)) == 32
         assert all(isinstance(rollout.outcome, Grade) for group in done.groups for rollout in group.rollouts)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -13,15 +13,10 @@ from rft.core.progress import StageCounts
 from rft.rollouts.loop import PendingGrade, run_begun
 from rft.rollouts.sampler import keep_policy, release_policy
 from rft.rollouts.setup import RolloutSetup
-from rft.rollouts.shards.handing_over import (
-    failed_rollout,
-    first_delivery,
-    platform_failure,
-    settled_rollout,
-    undeliverable,
-)
+from rft.rollouts.shards.handing_over import failed_rollout, platform_failure
 from rft.rollouts.shards.inbox import InboxDown, StaleLaunch, WorkerInbox
-from rft.rollouts.shards.inbox_wire import BEAT_S, SealedShard, SettledRollout
+from rft.rollouts.shards.inbox_wire import BEAT_S, SealedShard
+from rft.rollouts.shards.outbox import Outbox
 from rft.rollouts.shards.trying_again import Patience
 from rft.rollouts.shards.wire import LARGEST, Settled, Shard, ShardRollout
 from rft.rollouts.shards.worker_load import WorkerLoad
@@ -71,8 +66,6 @@ class RunSession:
     """What it is at; cancelling one breaks the shard off, also while the run is being opened."""
     _rollouts: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Public ids of each that was read."""
-    _outbox: list[SettledRollout] = field(default_factory=list[SettledRollout])
-    _flusher: asyncio.Task[None] | None = None
     _beater: asyncio.Task[None] | None = None
     _taker: asyncio.Task[None] | None = None
     _more: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
@@ -82,11 +75,15 @@ class RunSession:
     _working: int = 0
     """Calls of `work` that have not returned."""
     _patience: Patience = field(init=False)
+    _outbox: Outbox = field(init=False)
 
     def __post_init__(self) -> None:
         self._patience = Patience(
             lambda problem: _LOG.warning("the inbox cannot be reached: %s", problem),
             lambda down_s: _LOG.warning("the inbox is reached again after %.0f s", down_s),
+        )
+        self._outbox = Outbox(
+            self.inbox, self._patience, self._ends_told, self._drop, self._give_up, refuse=self._take_nothing
         )
 
     @property
@@ -148,6 +145,9 @@ class RunSession:
     def _refuse(self, problem: RunPaused) -> None:
         """Ask for nothing more of the job for a while."""
         _LOG.warning("no shard can be taken: %s", problem)
+        self._take_nothing()
+
+    def _take_nothing(self) -> None:
         self._refuses_until_s = _now_s() + _REFUSAL_S
 
     @property
@@ -166,7 +166,7 @@ class RunSession:
         """Break off what runs, and let it be given out to others at once."""
         left, was_over, self.is_over = list(self._shards), self.is_over, True
         self.load.release(self)
-        tasks = (*self._shards.values(), self._flusher, self._beater, self._taker, *self._more)
+        tasks = (*self._shards.values(), self._outbox.task, self._beater, self._taker, *self._more)
         await _cancelled([task for task in tasks if task is not None])
         if left and not was_over:
             with suppress(StaleLaunch, InboxDown, RunPaused):
@@ -191,8 +191,7 @@ class RunSession:
             await asyncio.wait([running])
             if not running.cancelled():
                 running.result()
-            if self._flusher is not None:
-                await asyncio.gather(self._flusher, return_exceptions=True)
+            await self._outbox.emptied()
         finally:
             await _cancelled([running])
             self._shards.pop(sealed.id, None)
@@ -204,7 +203,7 @@ class RunSession:
         self._rollouts[sealed.id] = tuple(one.began.trace_id for one in shard.rollouts)
         run = await self._opened()
         if isinstance(run, Failure):
-            self._hand_over(sealed.id, *(_refused(shard, one, run) for one in shard.rollouts))
+            self._outbox.hand_over(sealed.id, *(_refused(shard, one, run) for one in shard.rollouts))
         else:
             run.setup.prompts.forget()
             await self._run_rollouts(run, sealed.id, shard)
@@ -234,48 +233,9 @@ class RunSession:
             _, settled = _refused(shard, one, failure)
         finally:
             attempts = run.take_attempts(trace_id)  # Also those of a rollout that was broken off: nobody else asks.
-        self._hand_over(shard_id, (trace_id, settled.model_copy(update={"attempts": attempts})))
-
-    def _hand_over(self, shard_id: str, *settled: tuple[str, Settled]) -> None:
-        """All that ends while something is being handed over goes with the next delivery."""
-        self._outbox += [settled_rollout(shard_id, trace_id, one) for trace_id, one in settled]
-        if self._flusher is None or self._flusher.done():
-            self._flusher = asyncio.create_task(self._flush())
-
-    async def _flush(self) -> None:
-        try:
-            while self._outbox:
-                count = first_delivery(self._outbox)
-                batch, self._outbox = self._outbox[:count], self._outbox[count:]
-                await self._ends_told()
-                await self._deliver(batch)
-        except StaleLaunch as stale:
-            self._give_up(str(stale))
-
-    async def _deliver(self, batch: Sequence[SettledRollout], *, is_last_try: bool = False) -> None:
-        """A delivery that is refused is cut; a single rollout's becomes its failure. Raises StaleLaunch."""
-        try:
-            gone = await self._patience.until_done(lambda: self.inbox.deliver(batch))
-        except StaleLaunch:
-            raise
-        except Exception as problem:
-            _LOG.exception("%d rollouts cannot be handed over", len(batch))
-            if len(batch) > 1:
-                middle = len(batch) // 2
-                await self._deliver(batch[:middle])
-                await self._deliver(batch[middle:])
-            elif not is_last_try:
-                await self._deliver([undeliverable(batch[0], str(problem))], is_last_try=True)
-            else:
-                # Nothing can be said of it: once the shard's lease has ended, others run what is left of it.
-                self._refuses_until_s = _now_s() + _REFUSAL_S
-                self._drop(batch[0].shard_id)
-        else:
-            for shard_id in gone:
-                self._drop(shard_id)
+        self._outbox.hand_over(shard_id, (trace_id, settled.model_copy(update={"attempts": attempts})))
 
     async def _ends_told(self) -> None:
-        """A trainer that has read its last rollout closes the run, and whatever is open then has been cancelled."""
         run = self._open_now
         if run is not None:
             try:
@@ -329,7 +289,8 @@ class RunSession:
             raise
         except Exception as problem:
             _LOG.exception("this worker cannot run the job")
-            self._opening, self._refuses_until_s = None, _now_s() + _REFUSAL_S
+            self._opening = None
+            self._take_nothing()
             message = f"The rollout worker {self.worker} cannot run this job: {problem}"
             return platform_failure(message)
 
