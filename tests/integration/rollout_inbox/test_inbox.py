@@ -35,11 +35,8 @@ async def test_what_is_given_out_comes_back_once(stage: Stage) -> None:
     await stage.trainer.give_out(SHARDS)
     await stage.trainer.give_out(SHARDS)
     assert (await stage.trainer.read(seen=(), over=(), wait_s=0)).untaken == ("one", "two")
-    assert [
-        await worker.take(is_idle=True),
-        await stage.worker("b").take(is_idle=True),
-        await worker.take(is_idle=True),
-    ] == [*SHARDS, None]
+    taken = [await one.take(is_idle=True) for one in (worker, stage.worker("b"), worker)]
+    assert [one.shard for one in taken] == [*SHARDS, None]
     assert await worker.deliver(settled("one", "t1", "t2")) == ()
     assert await worker.deliver(settled("one", "t2", "t3")) == (), "repeated after a lost reply"
     news = await stage.trainer.read(seen=(), over=(), wait_s=0)
@@ -220,7 +217,7 @@ async def test_the_next_launch_begins_with_an_empty_inbox_and_the_last_one_is_fe
     async with stage.database.transaction() as connection:
         await close_inbox(connection, stage.lease.id, stage.token)
     stage.address = replace(stage.address, token=str(token))
-    assert await stage.worker("a").take(is_idle=True) is None, "an older launch closes nothing of a newer one"
+    assert (await stage.worker("a").take(is_idle=True)).shard is None, "an older launch closes nothing of a newer one"
     with pytest.raises(InboxDown, match="told nothing of it yet"):
         await stage.worker("a").run()
 

@@ -16,10 +16,9 @@ from rft.core.errors import RunPaused
 from rft.engines.base import Engine
 from rft.engines.vllm.engine import VllmEngine
 from rft.rollouts.sampler import Sample, SampleRequest, check_sample
+from rft.trainer.importance_gap import ENGINE_MISMATCH
 from rft.trainer.loop_thread import LoopThread
 
-ENGINE_MISMATCH = "engine_mismatch"
-"""Why a run pauses whose engine samples from other weights."""
 LARGEST_MEAN_GAP = 0.1
 """Beyond rounding, also in half precision; another model or adapter is off by far more."""
 _FEWEST_TIMES = 2.0

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from rft.core.events import Notice
 from rft.core.step_record import Optimization
 
+ENGINE_MISMATCH = "engine_mismatch"
+"""Why a run pauses whose engine samples from other weights."""
 IMPORTANCE_GAP_TOLD = 0.05
 """Mean absolute difference of log-probabilities beyond which the customer is told."""
 

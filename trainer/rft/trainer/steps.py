@@ -18,9 +18,8 @@ from rft.rollouts.stats import WallShares, wall_shares
 from rft.trainer.checkpoints import Checkpoints, PolicyReward, StepRecord, as_ranked, policy_reward
 from rft.trainer.data import row_order
 from rft.trainer.early_stop import early_stop_notice
-from rft.trainer.engine_probe import ENGINE_MISMATCH
 from rft.trainer.events import EventWriter
-from rft.trainer.importance_gap import SampledBy, gap_notice, judge_gap
+from rft.trainer.importance_gap import ENGINE_MISMATCH, SampledBy, gap_notice, judge_gap
 from rft.trainer.rounds import Rounds, StepContext
 from rft.trainer.run_health import (
     RunHealth,
