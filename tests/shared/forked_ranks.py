@@ -1,8 +1,7 @@
-"""Ranks forked from a process that has imported torch: importing takes longer than all else they do in most tests."""
+"""Other ranks as forks of a process that has imported torch."""
 
-import multiprocessing
 import os
-import subprocess
+import signal
 import sys
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
@@ -11,38 +10,22 @@ from pathlib import Path
 from rft.core.devices import Devices
 from rft.trainer.ranks import processes
 from rft.trainer.ranks.world import World
+from tests.shared.forked import Forked, forking
 
-_forking = multiprocessing.get_context("forkserver")
-_forking.set_forkserver_preload(["tests.e2e.trainer.imported_trainer"])
 STARTED: list["ForkedRank"] = []
 
 
-class ForkedRank:
+class ForkedRank(Forked):
     """What `RankProcesses` does with a child, done with a fork."""
 
     def __init__(self, environment: Mapping[str, str], store: Path) -> None:
-        ours, self.stdin = _forking.Pipe(duplex=False)
-        self._process = _forking.Process(target=_compute, args=(dict(environment), store, ours))
-        self._process.start()
+        ours, self.stdin = forking.Pipe(duplex=False)
+        super().__init__(_compute, dict(environment), store, ours)
         ours.close()
-        assert self._process.pid is not None
-        self.pid = self._process.pid
-
-    def poll(self) -> int | None:
-        """Its exit status, negative for a signal; None while it lives."""
-        return self._process.exitcode
-
-    def wait(self, timeout: float | None = None) -> int:
-        """The same, once it has ended. Raises subprocess.TimeoutExpired."""
-        self._process.join(timeout)
-        status = self._process.exitcode
-        if status is None:
-            raise subprocess.TimeoutExpired("rank", timeout or 0.0)
-        return status
 
     def kill(self) -> None:
         """At once."""
-        self._process.kill()
+        self.send_signal(signal.SIGKILL)
 
 
 def start_forked(world: World, devices: Devices, store: Path) -> ForkedRank:

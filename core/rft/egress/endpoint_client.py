@@ -266,17 +266,15 @@ class _Call(Generic[T]):
 
     def wait_after(self, failure: AttemptFailure, attempt: int) -> float | None:
         budget = self._client.retry
-        wait_s = decide(
+        return decide(
             failure,
             attempt=attempt,
             elapsed_s=self.elapsed_s,
             budget=budget,
             jitter_draw=self._client.jitter(),
             is_safe=self._endpoint.is_safe_to_repeat,
+            least_s=min(self._endpoint.timeout_s, _LEAST_S, _LEAST_SHARE * budget.total_s),
         )
-        # An attempt that our own budget cuts off would be held against the endpoint as a timeout.
-        least_s = min(self._endpoint.timeout_s, _LEAST_S, _LEAST_SHARE * budget.total_s)
-        return None if wait_s is None or self.elapsed_s + wait_s + least_s > budget.total_s else wait_s
 
     async def sleep(self, wait_s: float) -> None:
         await self._client.sleep(wait_s)

@@ -44,11 +44,13 @@ def decide(
     budget: RetryBudget,
     jitter_draw: float,
     is_safe: bool,
+    least_s: float = 0.0,
 ) -> float | None:
     """Seconds to wait before the next attempt, or None to give up.
 
     `attempt` is the number of the one that failed, from 1; `jitter_draw` lies in [0, 1]; `is_safe` says that the
-    endpoint bears a repeated call.
+    endpoint bears a repeated call; `least_s` is what another attempt must have left of the budget: one that the budget
+    cuts off would be held against the endpoint as a timeout.
     """
     if failure.code not in RETRYABLE or attempt > budget.max_retries:
         return None
@@ -56,7 +58,8 @@ def decide(
         return None  # Who asks to be called later has carried nothing out.
     backoff_s = jitter_draw * min(budget.max_wait_s, budget.first_wait_s * 2.0 ** min(attempt - 1, 60))
     wait_s = backoff_s + (failure.retry_after_s or 0.0)
-    return wait_s if elapsed_s + wait_s < budget.total_s else None
+    begins_s = elapsed_s + wait_s
+    return wait_s if begins_s < budget.total_s and begins_s + least_s <= budget.total_s else None
 
 
 _DELAY_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]+)?")

@@ -4,7 +4,6 @@ Importing takes the trainer as long as all else it does in most of these tests.
 """
 
 import io
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -14,9 +13,7 @@ from typing import Protocol
 
 from rft.core.spec import RunSecrets
 from rft.run_directory import layout
-
-_forking = multiprocessing.get_context("forkserver")
-_forking.set_forkserver_preload(["tests.e2e.trainer.imported_trainer"])
+from tests.shared.forked import Forked
 
 
 class TrainerProcess(Protocol):
@@ -40,29 +37,11 @@ class TrainerProcess(Protocol):
         ...
 
 
-class ForkedProcess:
+class ForkedProcess(Forked):
     """A fork of a process that has imported the trainer."""
 
     def __init__(self, run_dir: Path, secrets: RunSecrets | None) -> None:
-        text = secrets.model_dump_json() if secrets else ""
-        self._process = _forking.Process(target=_train, args=(run_dir, text))
-        self._process.start()
-        assert self._process.pid is not None
-        self.pid = self._process.pid
-
-    def poll(self) -> int | None:
-        return self._process.exitcode
-
-    def wait(self, timeout: float | None = None) -> int:
-        self._process.join(timeout)
-        status = self._process.exitcode
-        if status is None:
-            raise subprocess.TimeoutExpired("trainer", timeout or 0.0)
-        return status
-
-    def send_signal(self, sig: int, /) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, sig)
+        super().__init__(_train, run_dir, secrets.model_dump_json() if secrets else "")
 
 
 def _train(run_dir: Path, secrets: str) -> None:

@@ -58,6 +58,14 @@ def test_retry_after_is_obeyed_within_the_budget() -> None:
     assert wait(asked, elapsed_s=70.0, draw=0.0) is None
 
 
+def test_no_attempt_is_made_that_the_budget_would_cut_off() -> None:
+    for elapsed_s, is_made in ((BUDGET.total_s - 21.0, True), (BUDGET.total_s - 19.0, False)):
+        wait_s = decide(
+            DOWN, attempt=1, elapsed_s=elapsed_s, budget=BUDGET, jitter_draw=0.0, is_safe=True, least_s=20.0
+        )
+        assert (wait_s is not None) is is_made
+
+
 @given(
     code=st.sampled_from(FailureCode),
     attempt=st.integers(1, 10_000),

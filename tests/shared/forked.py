@@ -1,0 +1,37 @@
+"""Processes forked from one that has imported the trainer, which takes longer than all else they do in most tests."""
+
+import multiprocessing
+import os
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+forking = multiprocessing.get_context("forkserver")
+forking.set_forkserver_preload(["tests.e2e.trainer.imported_trainer"])
+
+
+class Forked:
+    """One of them, as a `subprocess.Popen` is used."""
+
+    def __init__(self, target: Callable[..., None], *arguments: Any) -> None:
+        self._process = forking.Process(target=target, args=arguments)
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def poll(self) -> int | None:
+        """Its exit status, negative for a signal; None while it lives."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The same, once it has ended. Raises subprocess.TimeoutExpired."""
+        self._process.join(timeout)
+        status = self._process.exitcode
+        if status is None:
+            raise subprocess.TimeoutExpired("fork", timeout or 0.0)
+        return status
+
+    def send_signal(self, sig: int, /) -> None:
+        """Nothing when it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, sig)
