@@ -288,7 +288,7 @@ def test_what_a_rank_cannot_do_ends_the_run_in_words(
         ranks.wait_until_ready(update.trainer.policy)
     assert (failed.value.code, failed.value.param) == ("unusable_model", "model")
     ranks.set_up(SetUp(str(base_model), settings, torch_threads=1, needs_gpu=True))
-    with pytest.raises(RunPaused, match="names a GPU for rank 1 of 2 that torch does not find") as paused:
+    with pytest.raises(RunPaused, match="torch finds no GPU on its host for rank 1 of 2") as paused:
         ranks.wait_until_ready(update.trainer.policy)
     assert paused.value.code == "devices_unfit"
     ranks.set_up(SetUp(str(base_model), settings, torch_threads=1))

@@ -203,7 +203,7 @@ def test_a_run_whose_own_thread_waits_for_a_gpu_for_ever_tells_why_if_it_can_and
 def test_a_rank_that_cannot_have_its_part_of_the_base_model_tells_why(processes: RankProcesses) -> None:
     settings = replace(SETTINGS, is_sharded=True)
     ranks = OtherRanks(processes, torch_threads=1)
-    with pytest.raises(RunPaused, match="Rank 1 of 2: RFT_DEVICES names a GPU for rank 1 of 2 that torch") as paused:
+    with pytest.raises(RunPaused, match="Rank 1 of 2: torch finds no GPU on its host for rank 1 of 2, which") as paused:
         ranks.set_up(SetUp("/nowhere", settings, torch_threads=1, needs_gpu=True))
     assert paused.value.code == "devices_unfit"
     ranks.close()

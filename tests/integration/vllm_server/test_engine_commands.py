@@ -58,7 +58,8 @@ def flags_of(command: Sequence[str]) -> dict[str, str | None]:
 def test_a_model_is_served_with_the_flags_that_training_needs_and_a_key_nobody_sees(vllm: Path, tmp_path: Path) -> None:
     base_models = json.dumps({"mine": "/models/mine"})
     done = rft(
-        "serve", "mine", "--port", "8001", "--lora-rank", "20", "--home", str(tmp_path), RFT_VLLM_PYTHON=str(vllm),
+        "serve", "mine", "--port", "8001", "--lora-rank", "20", "--policy-versions", "6", "--home", str(tmp_path),
+        RFT_VLLM_PYTHON=str(vllm),
         RFT_BASE_MODELS=base_models, RFT_VLLM_API_KEY="hush", RFT_VLLM_CPU_CACHE_GIB="3",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -66,6 +67,7 @@ def test_a_model_is_served_with_the_flags_that_training_needs_and_a_key_nobody_s
     assert command[:2] == ["-m", "vllm.entrypoints.openai.api_server"]
     wanted: dict[str, Any] = {
         "--model": "/models/mine", "--host": "127.0.0.1", "--port": "8001", "--max-lora-rank": "32",
+        "--max-loras": "6", "--max-cpu-loras": "12",
         "--generation-config": "vllm", "--logprobs-mode": "processed_logprobs", "--dtype": "float32",
         "--middleware": "rft_server_key.KeyMiddleware", "--allowed-origins": "[]",
         "--enable-lora": None, "--enforce-eager": None, "--no-enable-chunked-prefill": None,

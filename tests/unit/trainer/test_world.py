@@ -1,9 +1,13 @@
 """Which rank a process is and what it computes on: the variables of torchrun, or RFT_DEVICES."""
 
+import gc
+import os
+
 import pytest
 
 from rft.core.devices import Devices
 from rft.core.errors import RunPaused
+from rft.trainer.__main__ import main
 from rft.trainer.ranks.world import World, hide_launch, launched_world, local_world, use_own_gpu
 
 TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "h"}
@@ -41,6 +45,7 @@ def test_no_more_ranks_than_cores() -> None:
         (None, 0, "4,7", "4"),
         (None, 1, "4,7", "7"),
         (None, 2, "4,7", ""),
+        (None, 2, "4", "4"),
         (None, 0, "", ""),
     ],
 )
@@ -56,6 +61,24 @@ def test_gpus_that_were_named_are_numbered_as_nvidia_smi_does() -> None:
     environment = {"CUDA_VISIBLE_DEVICES": "0,1", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"}
     use_own_gpu(environment, World(1, 2, 1, 2), Devices(train=(2, 5), vllm=(0,)))
     assert environment == {"CUDA_VISIBLE_DEVICES": "5", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+
+def test_a_rank_that_torchrun_started_sees_its_own_gpu_alone_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[World, str]] = []
+
+    def compute_as(world: World) -> int:
+        seen.append((world, os.environ["CUDA_VISIBLE_DEVICES"]))
+        return 0
+
+    monkeypatch.setattr("rft.trainer.ranks.process.compute_as", compute_as)
+    monkeypatch.setattr("rft.trainer.__main__.end_with_launcher", lambda: None)
+    for name, value in {**TORCHRUN, "CUDA_VISIBLE_DEVICES": "2,3,4,5"}.items():
+        monkeypatch.setenv(name, value)
+    try:
+        assert main(["unused"]) == 0
+    finally:
+        gc.enable()
+    assert seen == [(World(rank=5, size=8, local_rank=1, local_size=4), "3")]
 
 
 def test_accelerate_is_told_of_no_other_ranks() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rft.core.open_files import allow_many_open_files
 from rft.engines.import_env import prepare_imports
 from rft.trainer.ranks.processes import EXIT_RANK_LOST, RankLost, end_with_launcher
-from rft.trainer.ranks.world import launched_world
+from rft.trainer.ranks.world import launched_world, use_own_gpu
 
 
 def main(arguments: list[str]) -> int:
@@ -23,6 +23,7 @@ def main(arguments: list[str]) -> int:
         if world.rank > 0:
             from rft.trainer.ranks.process import compute_as
 
+            use_own_gpu(os.environ, world, devices=None)
             return compute_as(world)  # Standard input, and what it may hold, is rank 0's.
     prepare_imports()
     allow_many_open_files()

@@ -209,8 +209,8 @@ def _loading_of(ranks: OtherRanks | None, spec: RunSpec, settings: UpdateSetting
     """What lets other ranks begin to load."""
     if ranks is None:
         return _do_nothing
-    needs_gpu = spec.devices is not None and bool(spec.devices.train)
-    order = SetUp(spec.base_model, settings, spec.torch_threads, needs_gpu=needs_gpu)
+    # One that computed on its CPU would hold all others up in every step, and nothing would tell why.
+    order = SetUp(spec.base_model, settings, spec.torch_threads, needs_gpu=torch.cuda.is_available())
     return partial(ranks.set_up, order)
 
 

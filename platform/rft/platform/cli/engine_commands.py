@@ -36,6 +36,10 @@ def serve_model(
     host: Annotated[str, Option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option("--port", min=1, max=65535, help="Port.")] = 8000,
     lora_rank: Annotated[int, Option("--lora-rank", min=1, help="Largest rank of an adapter.")] = 16,
+    policy_versions: Annotated[
+        int,
+        Option("--policy-versions", min=1, help="Adapters it samples from at once: max_staleness + 2 of each job."),
+    ] = 4,
     gpu_memory_share: Annotated[
         float, Option("--gpu-memory-share", min=0.05, max=1.0, help="What it may take of its GPU's memory.")
     ] = 0.9,
@@ -54,6 +58,7 @@ def serve_model(
         is_cpu=is_for_cpu(python),
         max_context_tokens=settings.vllm_max_context_tokens,
         lora_rank=lora_rank,
+        policy_versions=policy_versions,
         requests_at_once=settings.vllm_requests_at_once,
         cpu_cache_gib=settings.vllm_cpu_cache_gib,
         gpu_memory_share=gpu_memory_share,

@@ -54,6 +54,8 @@ class RankGroup:
         self._is_closed = False
         self._opened = 0
         """Groups for passes over layers in parts."""
+        self._layers: list[dist.ProcessGroup] = []
+        """Those of them that were opened."""
         self._watching: list[threading.Thread] = []
 
     def on_loss(self, tell: Callable[[int], None]) -> None:
@@ -86,7 +88,9 @@ class RankGroup:
                 time.sleep(_LOOK_S)
             if self._store.get(self._agreement).decode() != _AGREED:
                 raise NotAgreed("rank 0 does not go on")
-        return cast(dist.ProcessGroup, dist.new_group(backend=backend, timeout=FOR_EVER))
+        group = cast(dist.ProcessGroup, dist.new_group(backend=backend, timeout=FOR_EVER))
+        self._layers.append(group)
+        return group
 
     def _agree(self, backend: str, look: Callable[[], None]) -> None:
         """Nobody enters a new group, whose members are waited for without a look, before all are about to."""
@@ -169,9 +173,13 @@ class RankGroup:
         """Everybody's sum becomes rank 0's; those of the others are void afterwards."""
         dist.reduce(values, dst=0)
 
-    def close(self) -> None:
-        """Give the connections up."""
+    def close(self, *, is_broken: bool = False) -> None:
+        """Give the connections up. `is_broken`: in the middle of a pass that others no longer take part in."""
         self._is_closed = True
+        if is_broken:
+            # NCCL's would be waited for until their part of the pass came, which is never.
+            for group in self._layers:
+                group.abort()
         dist.destroy_process_group()
         for thread in self._watching:  # One that is left would crash the interpreter's end.
             thread.join(_CLOSE_S)

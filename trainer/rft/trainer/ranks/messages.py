@@ -16,7 +16,7 @@ class SetUp:
     torch_threads: int
     """Of the whole host."""
     needs_gpu: bool = False
-    """Whether a GPU was named for the rank."""
+    """Whether the rank is to train on one: `RFT_DEVICES` names one for it, or rank 0 has one."""
 
 
 @dataclass(frozen=True, slots=True)

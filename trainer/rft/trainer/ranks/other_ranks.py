@@ -161,7 +161,7 @@ class OtherRanks:
                 self._group.hand_out([End()] * (self.world.size - 1))
         if self._processes is not None:
             self._processes.close(grace_s=_END_S if self._is_idle else 0.0)
-        self._group.close()
+        self._group.close(is_broken=not self._is_idle)
 
     def _hand_out(self, messages: Sequence[object]) -> None:
         self._is_idle = False

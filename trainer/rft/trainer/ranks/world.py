@@ -57,13 +57,17 @@ def _usable_cores() -> int:
 
 
 def use_own_gpu(environment: MutableMapping[str, str], world: World, devices: Devices | None) -> None:
-    """Let this process see the one GPU that it trains on, or none where it is to train on the CPU."""
+    """Let this process see the one GPU that it trains on, or none where it is to train on the CPU.
+
+    `devices`: None where a launcher started it, whose ranks see all GPUs of their host, or each its own alone.
+    """
     if devices is not None and devices.cpu_ranks:
         hide_gpus(environment)
     elif devices is not None:
         environment.update(only_gpu(devices.train[world.local_rank]))
     elif visible := [number for number in environment.get(VISIBLE, "").split(",") if number]:
-        environment[VISIBLE] = visible[world.local_rank] if world.local_rank < len(visible) else ""
+        own = 0 if len(visible) == 1 else world.local_rank
+        environment[VISIBLE] = visible[own] if own < len(visible) else ""
     elif VISIBLE not in environment:
         environment[VISIBLE] = str(world.local_rank)
 
