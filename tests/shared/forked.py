@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 forking = multiprocessing.get_context("forkserver")
@@ -34,4 +35,5 @@ class Forked:
     def send_signal(self, sig: int, /) -> None:
         """Nothing when it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, sig)
+            with suppress(ProcessLookupError):  # It is waited for elsewhere, before we hear of it.
+                os.kill(self.pid, sig)

@@ -102,13 +102,20 @@ class Breaker:
         else:
             self._open(now_s, pause_s=self._next_pause_s())
 
+    @property
+    def is_found_down(self) -> bool:
+        """Whether it is down for more than the calls that failed: a probe found nobody, too."""
+        return self._pauses > 0 or self.state is BreakerState.HALF_OPEN
+
     def is_beyond_hope(self, now_s: float) -> bool:
         """Whether it has been down for longer than calls may wait."""
         return self.down_since_s is not None and now_s - self.down_since_s > self.settings.max_open_s
 
-    def is_known_to_be_down(self, now_s: float) -> bool:
-        """Whether it was looked at lately. Nobody probes on where no call waits, for hours where no job calls."""
-        return now_s <= self.next_probe_s + self.settings.max_pause_s
+    def note_call(self, now_s: float) -> None:
+        """A call comes while open, and nobody probes. What was not looked at lately may be up, or newly down."""
+        if now_s > self.next_probe_s + self.settings.max_pause_s:
+            self._pauses = self._failed_trials = self._unanswered = 0
+            self.down_since_s = self.next_probe_s = now_s
 
     def _open(self, now_s: float, *, pause_s: float) -> None:
         self.down_since_s = now_s if self.down_since_s is None else self.down_since_s

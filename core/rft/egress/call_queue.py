@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from rft.egress.calls_inside import Slot
 from rft.egress.reply import AttemptFailure
 
 
@@ -14,10 +15,6 @@ class EndpointDown(Exception):
     def __init__(self, last_failure: AttemptFailure, down_s: float) -> None:
         super().__init__(f"down for {down_s:.0f} s")
         self.last_failure, self.down_s = last_failure, down_s
-
-
-class Slot:
-    """What one call holds while it is under way."""
 
 
 _Waiter: TypeAlias = "asyncio.Future[Slot]"

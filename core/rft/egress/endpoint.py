@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import lru_cache
 from typing import TypeAlias
 from urllib.parse import urlsplit, urlunsplit
@@ -10,6 +11,19 @@ from urllib.parse import urlsplit, urlunsplit
 from rft.core.failure import Stage
 from rft.egress.redaction import keys_of, secrets_of
 from rft.egress.urls import BadUrl, parse_url
+
+
+class Lane(StrEnum):
+    """What calls of one endpoint wait for each other, each lane with a limit of its own that learns for itself.
+
+    Beginnings of rollouts may hang at a server until an end frees what they need: no end, and no call or grade without
+    which none comes, must wait behind them.
+    """
+
+    CALLS = ""
+    BEGINNINGS = "starts"
+    ENDS = "ends"
+
 
 HeaderList: TypeAlias = Sequence[tuple[str, str]]
 """Names and values; values in the characters of latin-1."""
@@ -53,8 +67,7 @@ class Endpoint:
     """Calls started per second at most."""
     is_safe_to_repeat: bool = True
     """Whether a call that may have arrived may be sent again."""
-    lane: str = ""
-    """Calls of another lane wait for another limit, however many of this one hang; each lane learns for itself."""
+    lane: Lane = Lane.CALLS
     header_list: HeaderList = field(init=False, repr=False, compare=False)
     """`headers` and ours, ready to be sent."""
     secrets: tuple[str, ...] = field(init=False, repr=False, compare=False)

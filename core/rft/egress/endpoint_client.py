@@ -19,6 +19,7 @@ from rft.core.attempt import Attempt
 from rft.core.egress_settings import EgressSettings
 from rft.core.failure import Failure, FailureCode
 from rft.core.spec import RetryBudget
+from rft.egress.calls_inside import Slot
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import Endpoint, HeaderList, public_url
 from rft.egress.failed_calls import FailedCalls
@@ -179,16 +180,18 @@ class _Call(Generic[T]):
     async def attempt(self) -> T | AttemptFailure:
         self.attempts += 1
         if self._limiter is None:
-            return await self._send(0.0, None)
+            return await self._send(0.0)
         asked_s = self._client.now()
         is_retry = self.attempts > 1
-        place = await self._limiter.enter(self._owner, is_retry=is_retry, probe=self._probe)
+        place = await self._limiter.enter(
+            self._owner, is_retry=is_retry, probe=self._probe, caller=self._client.limits.caller
+        )
         try:
-            return await self._send(self._client.now() - asked_s, self._limiter)
+            return await self._send(self._client.now() - asked_s, place)
         finally:
             self._limiter.leave(self._owner, place)
 
-    async def _send(self, queued_s: float, limiter: Limiter | None) -> T | AttemptFailure:
+    async def _send(self, queued_s: float, slot: Slot | None = None) -> T | AttemptFailure:
         client, started_s = self._client, self._client.now()
         try:
             reply = await client.http.post(
@@ -210,8 +213,8 @@ class _Call(Generic[T]):
             # At once, since the breaker shows it to others, too: error pages like to repeat the key they were sent.
             outcome = replace(outcome, message=redact(outcome.message, self._endpoint.secrets))
         failure = outcome if isinstance(outcome, AttemptFailure) else None
-        if limiter is not None:
-            limiter.learn(failure, latency_s=latency_s)
+        if self._limiter is not None:
+            self._limiter.learn(failure, latency_s=latency_s, slot=slot)
         self._tell(reply, failure, latency_s=latency_s, queued_s=queued_s)
         return outcome
 

@@ -27,14 +27,14 @@ class JobLimits(Limits):
     """One job's view of the shared limits: remembers which endpoints the job uses, and takes its caps along."""
 
     def __init__(self, shared: Limits) -> None:
-        self._shared, self._owner = shared, f"registration {next(_registrations)}"
+        self._shared, self.caller = shared, f"registration {next(_registrations)}"
         self.keys: set[str] = set()
         """Keys of the endpoints that the job has called."""
 
     def limiter(self, endpoint: Endpoint, *, owner: str = "") -> Limiter:
         """The limiter that all jobs share."""
         self.keys.add(endpoint_key(endpoint.url))
-        return self._shared.limiter(endpoint, owner=owner or self._owner)
+        return self._shared.limiter(endpoint, owner=owner or self.caller)
 
     def loads(self) -> dict[str, EndpointLoad]:
         """By key, of the endpoints that the job has called: of all jobs together."""
@@ -42,8 +42,8 @@ class JobLimits(Limits):
         return {key: load for key, load in found.items() if load is not None}
 
     async def aclose(self) -> None:
-        """The job is done: its caps hold no longer, the others go on."""
-        self._shared.let_go(self._owner)
+        """The job is done: its caps hold no longer, its secrets are forgotten, the others go on."""
+        self._shared.let_go(self.caller)
 
 
 class SharedEgress:

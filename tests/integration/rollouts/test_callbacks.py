@@ -16,8 +16,11 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall, ToolSchema
 from rft.core.spec import RetryBudget, ToolServer
+from rft.egress.breaker import BreakerState
 from rft.egress.drain_pending import DRAIN_S
+from rft.egress.endpoint import Endpoint
 from rft.egress.endpoint_client import EndpointClient
+from rft.egress.limits import Limits
 from rft.egress.signing import Signer, new_secret
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultPlan, HttpAnswer, NoFaults, ReceivedCall
@@ -25,7 +28,7 @@ from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.callbacks import RolloutCallbacks
 from rft.tool_gateway.gateway import HttpToolGateway
 from tests.shared.free_port import free_port
-from tests.shared.waiting import PATIENCE_S
+from tests.shared.waiting import PATIENCE_S, until
 
 BUDGET = RetryBudget(max_retries=3, total_s=60.0, first_wait_s=0.001, max_wait_s=0.002)
 SECRET = new_secret(b"n" * 32)
@@ -53,7 +56,7 @@ class MachineHost(HostEndpoint):
 
     async def answer(self, call: ReceivedCall) -> HttpAnswer | Fault:
         kind = json.loads(call.body)["type"]
-        if kind == "function_call":
+        if kind in ("function_call", "grade"):
             return HttpAnswer(200, b'{"output": "done"}')
         if kind == "rollout.started":
             await self.free.acquire()
@@ -251,28 +254,49 @@ async def test_without_callback_urls_there_is_nobody_to_tell() -> None:
         await callbacks.aclose()
 
 
-@pytest.mark.parametrize("path", ["/host", "/shell"])
-async def test_calls_and_ends_do_not_wait_behind_beginnings_that_wait_for_them(path: str) -> None:
+@pytest.mark.parametrize("path", ["/host", "/shell", "/grade"])
+async def test_calls_grades_and_ends_do_not_wait_behind_beginnings_that_wait_for_them(path: str) -> None:
     endpoint = MachineHost(machines=2)
     settings = EgressSettings(max_calls_in_flight=4)
     async with LoopbackEndpoint(endpoint) as server, EndpointClient.open(settings) as client:
         tool = ToolServer(name="shell", server_url=f"{server.base_url}/shell", callback_url=f"{server.base_url}{path}")
         callbacks = RolloutCallbacks(client, [tool], job_id="ftjob-1")
         gateway = HttpToolGateway(client, [tool], job_id="ftjob-1")
+        grader = Endpoint("g", Stage.GRADER, f"{server.base_url}/grade")
         call = ToolCall(call_id="call_1", name="shell", arguments="{}")
         schemas = [ToolSchema(name="shell", parameters={})]
 
         async def roll_out(trace_id: str) -> Failure | None:
             failure = await callbacks.started(item=ITEM, trace_id=trace_id)
             result = await gateway.call(call, tools=schemas, item=ITEM, trace_id=trace_id)
+            await client.post_json(grader, {"type": "grade"}, trace_id=trace_id, call_id="grade", read=bool)
             callbacks.ended(trace_id=trace_id, outcome=GRADE)
             return result if isinstance(result, Failure) else failure
 
         rollouts = asyncio.gather(*(roll_out(f"trace_{number}") for number in range(32)))
         assert await asyncio.wait_for(rollouts, timeout=PATIENCE_S) == [None] * 32
         await callbacks.aclose()
-        assert len(endpoint.calls) == 96
-        assert endpoint.most_posts[path] <= (12 if path == "/shell" else 8)
+        assert len(endpoint.calls) == 128
+        assert endpoint.most_posts[path] <= (8 if path == "/host" else 12)
+
+
+@pytest.mark.parametrize("path", ["/host", "/shell"])
+async def test_a_server_that_is_down_when_rollouts_begin_is_told_of(path: str) -> None:
+    told: list[BreakerState] = []
+    limits = Limits.adaptive(64, on_change=lambda change: told.append(change.state))
+    base_url = f"http://127.0.0.1:{free_port()}"
+    tool = ToolServer(name="shell", server_url=f"{base_url}/shell", callback_url=f"{base_url}{path}")
+    async with EndpointClient.open(retry=BUDGET, limits=limits) as client:
+        callbacks = RolloutCallbacks(client, [tool], job_id="ftjob-1")
+        beginnings = [
+            asyncio.create_task(callbacks.started(item=ITEM, trace_id=f"trace_{number}")) for number in range(32)
+        ]
+        await until(lambda: bool(told), "the outage is told")
+        assert told == [BreakerState.OPEN]
+        for task in beginnings:
+            task.cancel()
+        await asyncio.gather(*beginnings, return_exceptions=True)
+        await callbacks.aclose()
 
 
 async def test_beginnings_stay_within_the_cap_of_a_tool_that_nobody_has_called_yet_at_their_address() -> None:
@@ -322,9 +346,13 @@ async def test_an_end_is_left_to_the_next_process_where_the_host_may_take_it_the
         assert it.book.open == ({"trace_1"} if is_left else set())
 
 
-@pytest.mark.parametrize("is_there", [True, False], ids=["it may have arrived", "surely not sent"])
-async def test_an_end_that_an_unsafe_host_may_have_had_is_told_no_more(is_there: bool) -> None:
-    endpoint = HostEndpoint(faults=Script(rollout_ended=Fault(FaultKind.STATUS, status=500)))
+@pytest.mark.parametrize(
+    ("is_there", "status", "tries"),
+    [(True, 500, 1), (True, 429, 4), (False, 500, 0)],
+    ids=["it may have arrived", "come later", "surely not sent"],
+)
+async def test_an_end_that_an_unsafe_host_may_have_had_is_told_no_more(is_there: bool, status: int, tries: int) -> None:
+    endpoint = HostEndpoint(faults=Script(rollout_ended=Fault(FaultKind.STATUS, status=status)))
     book = Book()
     async with LoopbackEndpoint(endpoint) as server, EndpointClient.open(retry=BUDGET) as client:
         url = f"{server.base_url}/shell" if is_there else f"http://127.0.0.1:{free_port()}/shell"
@@ -333,8 +361,8 @@ async def test_an_end_that_an_unsafe_host_may_have_had_is_told_no_more(is_there:
         book.begin("trace_1")
         callbacks.ended(trace_id="trace_1", outcome=GRADE)
         await callbacks.aclose()
-        assert book.open == (set() if is_there else {"trace_1"})
-        assert len(endpoint.calls) == (1 if is_there else 0)
+        assert book.open == (set() if status == 500 and is_there else {"trace_1"})
+        assert len(endpoint.calls) == tries
 
 
 async def test_what_earlier_processes_left_is_told_a_few_at_once_and_left_again_at_the_end() -> None:

@@ -72,7 +72,7 @@ async def attempt(limiter: Limiter, host: Host, owner: str = "", *, is_retry: bo
         began_s = virtual_clock()
         failure = await host.visit()
         host.tell(failure)
-        limiter.learn(failure, latency_s=virtual_clock() - began_s)
+        limiter.learn(failure, latency_s=virtual_clock() - began_s, slot=place)
         return failure
     finally:
         limiter.leave(owner, place)
@@ -256,34 +256,63 @@ def test_whatever_happens_caps_rates_and_silences_are_kept_and_nobody_waits_for_
         assert not any(since < start_s < until - 1e-9 for since, until in host.silences)
 
 
-def test_what_came_up_again_is_approached_anew_whatever_hangs_there_since_before() -> None:
-    async def main() -> tuple[int, int]:
-        window = AdaptiveWindow(AdaptiveSettings(largest=512))
+async def borne(limiter: Limiter, window: AdaptiveWindow) -> Host:
+    """An endpoint that is known to bear 512 calls at once."""
+    host = Host([])
+    while window.limit < 512:
+        await asyncio.gather(*(attempt(limiter, host) for _ in range(512)))
+    return host
+
+
+@pytest.mark.parametrize(
+    ("ends", "after_s"),
+    [(DOWN, 600.0), (DOWN, 2.0), (None, 0.5), (REFUSED, 0.5)],
+    ids=["hangs", "fails", "ends", "429"],
+)
+def test_what_came_up_again_is_approached_anew_whatever_hangs_there_since_before(
+    ends: AttemptFailure | None, after_s: float
+) -> None:
+    """The outage ends by a trial, or by a call from before it that ends meanwhile."""
+
+    async def main() -> tuple[int, int, float, list[BreakerState]]:
+        window, changes = AdaptiveWindow(AdaptiveSettings(largest=512)), list[BreakerState]()
         breaker = Breaker(BreakerSettings(failures_in_a_row=10, first_pause_s=0.5))
-        limiter = Limiter(window, breaker=breaker, now=virtual_clock)
-        host = Host([], most_inside=0)
-        while window.limit < 512:
-            await asyncio.gather(*(attempt(limiter, host) for _ in range(512)))
-        host.endings = [*[(DOWN, 600.0)] * 60, *[(DOWN, 0.1)] * 10, (DOWN, 0.1), (None, 0.1)]
+        closed = asyncio.Event()
+
+        def note(state: BreakerState) -> None:
+            changes.append(state)
+            if state is BreakerState.CLOSED:
+                closed.set()
+
+        limiter = Limiter(window, breaker=breaker, now=virtual_clock, on_change=note)
+        host = await borne(limiter, window)
+        began_s = virtual_clock()
+        host.endings = [*[(ends, after_s)] * 60, *[(DOWN, 0.1)] * 10, (DOWN, 0.1), (None, 0.1), *[(None, 0.2)] * 512]
         hanging = [asyncio.create_task(attempt(limiter, host)) for _ in range(60)]
         await asyncio.sleep(0)
         await asyncio.gather(*(attempt(limiter, host) for _ in range(10)))
-        host.most_inside = 0
         waiting = [asyncio.create_task(attempt(limiter, host)) for _ in range(512)]
-        await asyncio.gather(*waiting[:1])
-        at_once = host.inside
+        await closed.wait()
+        await asyncio.sleep(0.01)
+        at_once = host.inside - sum(not call.done() for call in hanging)
+        host.most_inside = 0
         await asyncio.gather(*waiting)
+        took_s = virtual_clock() - began_s
         for call in hanging:
             call.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
         await limiter.aclose()
-        return at_once, host.most_inside
+        return at_once, host.most_inside, took_s, changes
 
-    at_once, most = run_in_virtual_time(main())
-    assert at_once <= 60 + AdaptiveSettings().start
-    assert most < 300, "of 512 that it bore before"
+    at_once, most, took_s, changes = run_in_virtual_time(main())
+    assert at_once <= AdaptiveSettings().start
+    assert most < 60 + 300, "of 512 that it bore before"
+    assert took_s < 10.0
+    assert changes.count(BreakerState.OPEN) == 1, "that calls from before fail at last is no news"
 
 
-def test_a_burst_hours_after_an_outage_finds_out_whether_it_is_over() -> None:
+@pytest.mark.parametrize("is_up", [True, False], ids=["up since", "starting"])
+def test_a_burst_hours_after_an_outage_finds_out_whether_it_is_over(is_up: bool) -> None:
     async def main() -> list[AttemptFailure | BaseException | None]:
         host, limiter = Host([], trouble=DOWN, trouble_ends_s=8_000.0), make_limiter(64)
         await asyncio.gather(*(attempt(limiter, host) for _ in range(2)))
@@ -291,6 +320,7 @@ def test_a_burst_hours_after_an_outage_finds_out_whether_it_is_over() -> None:
         given_up = await asyncio.gather(*(attempt(limiter, host) for _ in range(400)), return_exceptions=True)
         assert isinstance(given_up[-1], EndpointDown)
         await asyncio.sleep(7 * 3_600.0)
+        host.trouble_ends_s = 0.0 if is_up else virtual_clock() + 3.0
         ended = await asyncio.gather(*(attempt(limiter, host) for _ in range(64)), return_exceptions=True)
         await limiter.aclose()
         return ended

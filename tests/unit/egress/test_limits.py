@@ -2,18 +2,23 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rft.core.failure import Stage
-from rft.egress.endpoint import Endpoint
+from rft.core.failure import FailureCode, Stage
+from rft.egress.breaker import Breaker, BreakerSettings
+from rft.egress.endpoint import Endpoint, Lane
 from rft.egress.limiter import Limiter
 from rft.egress.limits import Limits
+from rft.egress.reply import AttemptFailure
 from rft.egress.window import FixedWindow
 from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
+
+DOWN = AttemptFailure(FailureCode.CONNECT_ERROR, "is gone")
 
 
 async def settle() -> None:
@@ -122,6 +127,88 @@ async def test_the_strictest_of_several_owners_caps_holds() -> None:
     assert limits.limiter(Endpoint("b", Stage.TOOL, url + "?x=1", max_concurrency=9)) is limiter
     assert limiter.limit == 5
     assert limits.limiter(Endpoint("c", Stage.TOOL, "http://127.0.0.1:2/tool")).limit == 50
+
+
+def lanes() -> list[Endpoint]:
+    return [Endpoint("a", Stage.TOOL, "http://127.0.0.1:1/tool", lane=lane) for lane in Lane]
+
+
+async def test_an_endpoint_is_as_far_down_as_the_worst_of_its_calls_and_beginnings() -> None:
+    told: list[tuple[str, str]] = []
+    limits = Limits.adaptive(8, on_change=lambda change: told.append((change.endpoint, change.state.value)))
+    calls, beginnings, ends = (limits.limiter(endpoint) for endpoint in lanes())
+    key = "http://127.0.0.1:1/tool"
+
+    async def attempts(limiter: Limiter, failure: AttemptFailure | None) -> None:
+        for _ in range(10):
+            limiter.learn(failure, latency_s=0.1)
+
+    await attempts(ends, DOWN)
+    assert told == []
+    await attempts(beginnings, DOWN)
+    assert told == [(key, "open")]
+    await attempts(calls, DOWN)
+    await attempts(beginnings, None)
+    assert told == [(key, "open")]
+    load = limits.load_of(key)
+    assert load is not None
+    assert load.breaker == "open"
+    await attempts(calls, None)
+    assert told == [(key, "open"), (key, "closed")]
+
+
+async def test_what_an_endpoint_asks_for_holds_for_whatever_it_is_called_for() -> None:
+    limits = Limits.adaptive(8)
+    first, *others = (limits.limiter(endpoint) for endpoint in lanes())
+    limits.limiter(Endpoint("b", Stage.GRADER, "http://127.0.0.1:1/tool", max_concurrency=2), owner="another job")
+    assert [limiter.limit for limiter in others] == [2, 2]
+    first.learn(AttemptFailure(FailureCode.RATE_LIMITED, "later", status=429, retry_after_s=30.0), latency_s=0.1)
+    for limiter in others:
+        waiting = asyncio.create_task(limiter.enter())
+        await settle()
+        assert not waiting.done()
+        waiting.cancel()
+    limits.let_go("another job")
+    assert [limiter.limit for limiter in others] == [8, 8]
+    await limits.aclose()
+
+
+def test_nobody_is_probed_in_the_name_of_a_job_that_is_gone() -> None:
+    async def main() -> list[str]:
+        probed: list[str] = []
+        limiter = Limiter(
+            FixedWindow(8), breaker=Breaker(BreakerSettings(1, probes_per_trial=10_000)), now=virtual_clock
+        )
+
+        def probe_of(job: str) -> Callable[[], Awaitable[bool]]:
+            async def probe() -> bool:
+                probed.append(job)
+                return False
+
+            return probe
+
+        for job in ("first", "second"):
+            slot = await limiter.enter(job, probe=probe_of(job), caller=job)
+            limiter.leave(job, slot)
+        limiter.learn(DOWN, latency_s=0.1)
+        await asyncio.sleep(20.0)
+        assert set(probed) == {"second"}
+        limiter.let_go("second")
+        probed.clear()
+        await asyncio.sleep(60.0)
+        assert set(probed) == {"first"}
+        limiter.let_go("first")
+        probed.clear()
+        await asyncio.sleep(3_600.0)
+        assert not probed
+        waiting = asyncio.create_task(limiter.enter("third", probe=probe_of("third"), caller="third"))
+        await asyncio.sleep(1.0)
+        assert set(probed) == {"third"}
+        waiting.cancel()
+        await limiter.aclose()
+        return probed
+
+    run_in_virtual_time(main())
 
 
 async def test_adaptive_limits_grow_beyond_the_usual_where_more_calls_are_allowed() -> None:

@@ -17,11 +17,11 @@ from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.spec import ToolServer
-from rft.egress.endpoint import Endpoint, endpoint_key
+from rft.egress.endpoint import Endpoint, Lane, endpoint_key
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.redaction import redact
 from rft.egress.reply import AttemptFailure, Reply
-from rft.tool_gateway.rollout_ends import OpenRollouts, RolloutEnds, is_worth_another_try, may_have_arrived
+from rft.tool_gateway.rollout_ends import OpenRollouts, RolloutEnds, is_worth_another_try, may_have_been_taken
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class RolloutCallbacks:
                 log.warning("the end of rollout %s could not be told: %s", trace_id, failure.message)
         is_left = any(failure is not None and is_worth_another_try(failure) for failure in failures)
         return not is_left or any(
-            not host.ends.is_safe_to_repeat and (failure is None or may_have_arrived(failure))
+            not host.ends.is_safe_to_repeat and (failure is None or may_have_been_taken(failure))
             for host, failure in zip(self._hosts, failures, strict=True)
         )
 
@@ -167,9 +167,7 @@ def _host(
         max_concurrency=min((tool.max_concurrency for tool in called_there if tool.max_concurrency), default=None),
         rate_limit=min((tool.rate_limit for tool in called_there if tool.rate_limit), default=None),
     )
-    # Beginnings may hang there until an end frees what they need: no end, and no call without which none comes, must
-    # wait behind them, unless they count.
-    is_capped = endpoint.max_concurrency is not None or endpoint.rate_limit is not None
-    ends = endpoint if is_capped else replace(endpoint, lane="ends")
-    begins = replace(endpoint, lane="starts") if called_there and not is_capped else endpoint
-    return _Host(begins, ends, tuple(tool.name for tool in named))
+    names = tuple(tool.name for tool in named)
+    if endpoint.max_concurrency is not None or endpoint.rate_limit is not None:
+        return _Host(endpoint, endpoint, names)
+    return _Host(replace(endpoint, lane=Lane.BEGINNINGS), replace(endpoint, lane=Lane.ENDS), names)

@@ -18,7 +18,7 @@ from rft.egress.failed_calls import FailedCalls
 from rft.egress.limits import BreakerChange
 from rft.gateway_service.connection import Listener, ServiceConnection
 from rft.gateway_service.wire import ServiceReply
-from rft.tool_gateway.rollout_ends import OpenRollouts, RolloutEnds, may_have_arrived
+from rft.tool_gateway.rollout_ends import OpenRollouts, RolloutEnds, may_have_been_taken
 from rft.tool_gateway.service_wire import (
     CALLS,
     ENDED,
@@ -165,7 +165,7 @@ class RemoteToolGateway:
         if not isinstance(reply, Failure):
             return True
         _log.warning("the end of rollout %s could not be told: %s", request.trace_id, reply.message)
-        return not self._are_hosts_safe and may_have_arrived(reply)
+        return not self._are_hosts_safe and may_have_been_taken(reply)
 
     async def _send_end(self, operation: str, request: RolloutEnded, kind: type[R]) -> R | Failure:
         # Nobody else knows of this end while the process lives; closing it bounds the wait.

@@ -16,7 +16,8 @@ _LEFT_AT_ONCE = 32
 """Ends that earlier processes left: so many at once, that beginnings and calls of this one do not wait behind all."""
 _LATER = RETRYABLE | {FailureCode.UNAUTHORIZED}
 """What another process may tell. A refusal, or a URL that leads elsewhere, comes out the same again."""
-_UNSENT = frozenset({FailureCode.CONNECT_ERROR, FailureCode.TLS_ERROR})
+_CARRIED_OUT_NOTHING = frozenset({FailureCode.CONNECT_ERROR, FailureCode.TLS_ERROR, FailureCode.RATE_LIMITED})
+"""Where these are the last of several attempts at a server that bears no repeated call, so were all before."""
 
 
 def is_worth_another_try(failure: Failure) -> bool:
@@ -24,9 +25,9 @@ def is_worth_another_try(failure: Failure) -> bool:
     return failure.code in _LATER
 
 
-def may_have_arrived(failure: Failure) -> bool:
-    """Whether the server may have had it all the same."""
-    return failure.attempts > 0 and failure.code not in _UNSENT
+def may_have_been_taken(failure: Failure) -> bool:
+    """Whether the server may have had it, and done something, all the same."""
+    return failure.attempts > 0 and failure.code not in _CARRIED_OUT_NOTHING
 
 
 class OpenRollouts(Protocol):
