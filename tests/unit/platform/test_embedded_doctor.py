@@ -196,3 +196,16 @@ def test_base_models_are_looked_for(tmp_path: Path) -> None:
 def test_what_is_missing_is_installed_from_the_repository() -> None:
     advice = doctor.check_modules("trainer", ["no_such_module"]).what_to_do
     assert advice == "pip install -c constraints.txt '.[trainer]' in the repository's folder"
+
+
+def test_a_host_with_a_gpu_needs_what_triton_compiles_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert doctor.check_compiler(0, tmp_path) == []
+    (without,) = doctor.check_compiler(1, tmp_path)
+    assert without.level is Level.WARN
+    assert "a C compiler and Python's headers" in without.what
+    (tmp_path / "gcc").touch(0o755)
+    (half,) = doctor.check_compiler(1, tmp_path)
+    assert half.what.startswith("Python's headers")
+    (tmp_path / "Python.h").touch()
+    assert [finding.level for finding in doctor.check_compiler(1, tmp_path)] == [Level.OK]

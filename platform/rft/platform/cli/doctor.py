@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import sys
+import sysconfig
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import partial
@@ -32,6 +33,7 @@ _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 _DISK_NEEDED_GIB = 2.0
 _MEMORY_NEEDED_GIB, _MEMORY_WANTED_GIB = 2.0, 4.0
 _CONNECT_PATIENCE_S = 3.0
+_COMPILERS = ("cc", "gcc", "clang")
 _MODULES = {
     "platform": ("fastapi", "uvicorn", "celery", "redis", "psycopg", "psycopg_pool", "cryptography", "obstore"),
     "trainer": ("torch", "transformers", "trl", "peft", "accelerate", "datasets"),
@@ -68,7 +70,8 @@ def examine(settings: Settings) -> list[Finding]:
         check_home(settings.home),
         check_disk(settings.home, shutil.disk_usage(_nearest_existing(settings.home)).free / _GIB),
         check_memory(_memory_gib()),
-        check_devices(settings, nvidia_gpus()),
+        check_devices(settings, gpus := nvidia_gpus()),
+        *check_compiler(gpus, Path(sysconfig.get_path("include"))),
         check_port(settings),
         check_locale(locale.getpreferredencoding(False)),
     ]
@@ -216,6 +219,19 @@ def check_devices(settings: Settings, gpus: int) -> Finding:
     if (warning := shared_gpu_warning(settings, gpus)) is not None:
         return warn(warning.removesuffix("."))
     return ok(f"trainers compute on {settings.devices or ('the first GPU' if gpus else 'the CPU')}")
+
+
+def check_compiler(gpus: int, headers: Path) -> list[Finding]:
+    """What Triton needs at its first use on a GPU, in updates and in vLLM. `headers`: where Python's are."""
+    if not gpus:
+        return []
+    missing = [] if any(map(shutil.which, _COMPILERS)) else ["a C compiler"]
+    if not (headers / "Python.h").is_file():
+        missing.append(f"Python's headers ({headers})")
+    if missing:
+        what = f"{' and '.join(missing)} cannot be found, and what runs on a GPU is compiled at its first use"
+        return [warn(what, "install them (`apt install build-essential python3-dev`)")]
+    return [ok("a C compiler and Python's headers")]
 
 
 def check_port(settings: Settings) -> Finding:
