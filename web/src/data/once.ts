@@ -3,6 +3,12 @@ import { useRef } from "react";
 
 const BYTES = 16;
 
+/** Forgets what became of the last order, so that another may be made. One under way stays: its reply would be lost, and
+ * it could be sent a second time. */
+export function forgetOutcome({ isPending, reset }: { isPending: boolean; reset(): void }): void {
+  if (!isPending) reset();
+}
+
 /** The key that an order is sent with: the same one for as long as it is the same order on the same page. */
 export function useOrderKey(): (order: object) => string {
   const last = useRef({ order: "", key: "" });

@@ -11,6 +11,21 @@ export interface OrderProblem {
   wasSent: boolean;
 }
 
+interface InputsProps {
+  /** The order was sent, and its reply is awaited. */
+  isUnderWay: boolean;
+  children: ReactNode;
+}
+
+/** All inputs of an order; none can be changed while it is under way, so that what is seen is what was sent. */
+export function Inputs({ isUnderWay, children }: InputsProps) {
+  return (
+    <fieldset className="inputs" disabled={isUnderWay}>
+      {children}
+    </fieldset>
+  );
+}
+
 /** What the API refused of an order, for the fields below a `ProblemContext`. */
 export function problemOf(error: Error | null, wasSent: boolean): OrderProblem | null {
   if (error === null) return null;

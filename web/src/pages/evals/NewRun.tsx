@@ -1,11 +1,12 @@
 import { type FormEvent, useState } from "react";
 import type { Eval, EvalRun } from "../../api/types";
-import { ChoiceField, PartProblem, ProblemContext, problemOf, TextField } from "../../components/order/fields";
+import { ChoiceField, Inputs, PartProblem, ProblemContext, problemOf, TextField } from "../../components/order/fields";
 import { Refusal } from "../../components/Refusal";
 import { Segmented } from "../../components/Segmented";
 import { Problem } from "../../components/State";
 import { Upload } from "../../components/Upload";
 import { useEvalActions } from "../../data/evals";
+import { forgetOutcome } from "../../data/once";
 import { useFiles, useUpload } from "../../data/files";
 import { itemFields } from "../../lib/evals";
 import { dateTime, fileSize } from "../../lib/format";
@@ -31,7 +32,7 @@ export function NewRun({ definition, latest, onClose }: Props) {
   const [form, setForm] = useState<RunForm>(() => startOf(latest, fields));
   const { start } = useEvalActions(definition.id);
   const change = (part: Partial<RunForm>) => {
-    start.reset();
+    forgetOutcome(start);
     setForm((old) => ({ ...old, ...part }));
   };
   const submit = (event: FormEvent) => {
@@ -45,23 +46,27 @@ export function NewRun({ definition, latest, onClose }: Props) {
         <header>
           <h2>New run</h2>
           <span className="spacer" />
-          <Segmented
-            label="Where answers come from"
-            options={SOURCES}
-            value={form.isSampled ? "model" : "given"}
-            onChange={(value) => change({ isSampled: value === "model" })}
-          />
+          <Inputs isUnderWay={start.isPending}>
+            <Segmented
+              label="Where answers come from"
+              options={SOURCES}
+              value={form.isSampled ? "model" : "given"}
+              onChange={(value) => change({ isSampled: value === "model" })}
+            />
+          </Inputs>
         </header>
         <div className="form">
-          <Items form={form} change={change} />
-          {form.isSampled && <Sampling form={form} change={change} fields={fields} />}
-          <TextField
-            label="Name"
-            path="name"
-            placeholder="the run's id"
-            value={form.name}
-            onChange={(name) => change({ name })}
-          />
+          <Inputs isUnderWay={start.isPending}>
+            <Items form={form} change={change} />
+            {form.isSampled && <Sampling form={form} change={change} fields={fields} />}
+            <TextField
+              label="Name"
+              path="name"
+              placeholder="the run's id"
+              value={form.name}
+              onChange={(name) => change({ name })}
+            />
+          </Inputs>
           <div className="wide">
             <PartProblem path={SOURCE} />
             {start.error && <Refusal error={start.error} />}
