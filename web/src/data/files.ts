@@ -1,6 +1,6 @@
 /** What the pages ask of files, and sending one. */
 import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useRef, useState } from "react";
+import { useLayoutEffect, useRef, useState } from "react";
 import { filesApi, type Sending } from "../api/files";
 import type { Purpose, StoredFile } from "../api/types";
 
@@ -60,21 +60,23 @@ export function useDeleteFile() {
   });
 }
 
-/** Sends a file at a time, for `components/Upload`. */
+/** Sends a file at a time, for `components/Upload`. Of one that is stored only a page hears that is still open. */
 export function useUpload(purpose: Purpose, onUploaded: (file: StoredFile) => void): Sending {
   const cache = useQueryClient();
   const [share, setShare] = useState(0);
   const calledOff = useRef<AbortController>(null);
+  // What the page makes of it is told by what it shows when the file is stored, not when it was chosen.
+  const latest = useRef(onUploaded);
+  useLayoutEffect(() => {
+    latest.current = onUploaded;
+  });
   const sending = useMutation({
     mutationFn: (file: File) => {
       calledOff.current = new AbortController();
       setShare(0);
       return filesApi.upload(file, { purpose, onProgress: setShare, signal: calledOff.current.signal });
     },
-    onSuccess: (stored) => {
-      void cache.invalidateQueries({ queryKey: FILES });
-      onUploaded(stored);
-    },
+    onSuccess: () => void cache.invalidateQueries({ queryKey: FILES }),
   });
   const wasStopped = sending.error?.name === "AbortError";
   return {
@@ -82,7 +84,7 @@ export function useUpload(purpose: Purpose, onUploaded: (file: StoredFile) => vo
     share,
     error: wasStopped ? null : sending.error,
     wasStopped,
-    start: sending.mutate,
+    start: (file) => sending.mutate(file, { onSuccess: (stored) => latest.current(stored) }),
     stop: () => calledOff.current?.abort(),
   };
 }
