@@ -104,3 +104,25 @@ export const NEW_DRAFT: Draft = {
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber);
 }
+
+/** The draft without values of headers, which are secrets. */
+export function withoutSecrets(draft: Draft): Draft {
+  const { grader } = draft;
+  return {
+    ...draft,
+    tools: draft.tools.map((tool) => ({ ...tool, headers: withoutValues(tool.headers) })),
+    grader: {
+      ...grader,
+      leaf: leafWithout(grader.leaf),
+      parts: grader.parts.map((part) => ({ ...part, leaf: leafWithout(part.leaf) })),
+    },
+  };
+}
+
+function leafWithout(leaf: LeafDraft): LeafDraft {
+  return { ...leaf, headers: withoutValues(leaf.headers) };
+}
+
+function withoutValues(headers: readonly HeaderDraft[]): HeaderDraft[] {
+  return headers.map(({ name }) => ({ name, value: "" }));
+}

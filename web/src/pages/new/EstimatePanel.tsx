@@ -1,11 +1,12 @@
 import type { EndpointEstimate, Estimate } from "../../api/types";
-import { Link } from "wouter";
 import { Fact } from "../../components/Fact";
+import { type EstimateStanding, maySend } from "../../lib/estimate_standing";
 import { count, fixed, plural } from "../../lib/format";
 import type { OrderProblem } from "../../components/order/fields";
 
 interface Props {
   estimate: Estimate | null;
+  standing: EstimateStanding;
   /** What is missing before anybody can be asked. */
   unfinished: readonly string[];
   problem: OrderProblem | null;
@@ -16,8 +17,8 @@ interface Props {
 }
 
 /** What the order means, and the button that places it. */
-export function EstimatePanel({ estimate, unfinished, problem, isBusy, onCreate, onAgain }: Props) {
-  const isReady = unfinished.length === 0 && estimate !== null && (problem === null || problem.wasSent);
+export function EstimatePanel({ estimate, standing, unfinished, problem, isBusy, onCreate, onAgain }: Props) {
+  const isReady = unfinished.length === 0 && maySend(standing);
   return (
     <section className="panel estimate" aria-labelledby="new-estimate">
       <header>
@@ -27,7 +28,11 @@ export function EstimatePanel({ estimate, unfinished, problem, isBusy, onCreate,
         {estimate === null ? (
           <p className="muted">Steps, rollouts and what your endpoints have to bear are told here.</p>
         ) : (
-          <Told estimate={estimate} isOld={unfinished.length > 0 || (problem !== null && !problem.wasSent)} />
+          <Told
+            estimate={estimate}
+            isOld={unfinished.length > 0 || standing !== "current"}
+            isAsking={standing === "asking"}
+          />
         )}
         {unfinished.length > 0 ? (
           <ul className="muted">
@@ -55,10 +60,17 @@ export function EstimatePanel({ estimate, unfinished, problem, isBusy, onCreate,
   );
 }
 
-function Told({ estimate, isOld }: { estimate: Estimate; isOld: boolean }) {
+interface ToldProps {
+  estimate: Estimate;
+  /** It is that of an order before. */
+  isOld: boolean;
+  isAsking: boolean;
+}
+
+function Told({ estimate, isOld, isAsking }: ToldProps) {
   const { hyperparameters: used, rollouts } = estimate;
   return (
-    <div className={isOld ? "told is-old" : "told"}>
+    <div className={isOld ? "told is-old" : "told"} aria-busy={isAsking}>
       <dl className="figures">
         <Fact label="Steps">{count(used.steps)}</Fact>
         <Fact label="Rollouts">{count(rollouts.total)}</Fact>
@@ -106,7 +118,10 @@ function Endpoint({ endpoint }: { endpoint: EndpointEstimate }) {
             "assumed: no job with it has run"
           ) : (
             <>
-              as in <Link href={`/jobs/${measured_in}`}>an earlier job</Link>
+              as in{" "}
+              <a href={`/jobs/${measured_in}`} target="_blank" rel="noopener">
+                an earlier job<span className="visually-hidden"> (in a new tab)</span>
+              </a>
             </>
           )}
         </div>

@@ -1,10 +1,11 @@
-import { useState } from "react";
 import { useLocation, useSearch } from "wouter";
 import type { Job } from "../../api/types";
 import { Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
 import { useModels } from "../../data/models";
-import { useCreateJob, useEstimate } from "../../data/new_job";
+import { useDraft } from "../../data/kept_draft";
+import { useCreateJob, useEarlierOrder, useEstimate } from "../../data/new_job";
+import { forgetOutcome } from "../../data/once";
 import { useJob } from "../../data/queries";
 import { useGraders, useTools } from "../../data/registry";
 import { type Draft, NEW_DRAFT } from "../../lib/draft";
@@ -12,7 +13,7 @@ import { draftOf } from "../../lib/draft_from_job";
 import { toOrder, unfinished } from "../../lib/draft_order";
 import { DataSection } from "./DataSection";
 import { EstimatePanel } from "./EstimatePanel";
-import { ProblemContext, problemOf } from "../../components/order/fields";
+import { Inputs, ProblemContext, problemOf } from "../../components/order/fields";
 import { GraderSection } from "./GraderSection";
 import { OrderCode } from "./OrderCode";
 import { PreviewedRowContext } from "../../components/order/previewed_row";
@@ -30,9 +31,15 @@ export function NewJobPage() {
       <title>New job · Agent RFT</title>
       <Trail parts={[{ label: "Jobs", href: "/" }, { label: "New job" }]} />
       <h1>New job</h1>
-      {from === null ? <OrderForm key="new" first={NEW_DRAFT} /> : <Clone key={from} id={from} />}
+      <Begun from={from} />
     </>
   );
+}
+
+function Begun({ from }: { from: string | null }) {
+  // Once it is made, its draft is gone; else it is here again.
+  if (useEarlierOrder()) return <p role="status">A job that you ordered is being created: its endpoints are asked.</p>;
+  return from === null ? <OrderForm key="new" first={NEW_DRAFT} /> : <Clone key={from} id={from} />;
 }
 
 function Clone({ id }: { id: string }) {
@@ -43,18 +50,18 @@ function Clone({ id }: { id: string }) {
 
 function OrderForm({ first, from }: { first: Draft; from?: Job }) {
   const [, navigate] = useLocation();
-  const [draft, setDraft] = useState(first);
+  const { draft, change, isLeft, startOver, forget } = useDraft(from?.id ?? null, first);
   const models = useModels();
   const tools = useTools();
   const graders = useGraders();
   const row = usePreviewedRow(draft.training_file);
   const order = toOrder(draft);
   const lacks = unfinished(draft);
-  const { estimate, error, refetch } = useEstimate(draft.model && draft.training_file ? order : null);
-  const create = useCreateJob();
-  const onChange = (change: Partial<Draft>) => {
-    create.reset();
-    setDraft((before) => ({ ...before, ...change }));
+  const { estimate, standing, error, refetch } = useEstimate(draft.model && draft.training_file ? order : null);
+  const create = useCreateJob(forget);
+  const onChange = (part: Partial<Draft>) => {
+    forgetOutcome(create);
+    change(part);
   };
   const problem = problemOf(create.error, true) ?? problemOf(error, false);
   const failed = [models, tools, graders].filter((one) => one.error);
@@ -69,16 +76,20 @@ function OrderForm({ first, from }: { first: Draft; from?: Job }) {
             Like {from.user_provided_suffix ?? from.id}; its seed and the values of its headers are not taken over.
           </p>
         )}
+        {isLeft && <AsLeft isUnderWay={create.isPending} onStartOver={startOver} />}
         <div className="new-job order-form">
           <div className="stack">
-            <DataSection draft={draft} models={models.data ?? []} row={row} onChange={onChange} />
-            <ToolsSection draft={draft} registered={tools.data ?? []} onChange={onChange} />
-            <GraderSection grader={draft.grader} registered={graders.data ?? []} onChange={onChange} />
-            <TrainingSection draft={draft} resolved={estimate?.hyperparameters ?? null} onChange={onChange} />
+            <Inputs isUnderWay={create.isPending}>
+              <DataSection draft={draft} models={models.data ?? []} row={row} onChange={onChange} />
+              <ToolsSection draft={draft} registered={tools.data ?? []} onChange={onChange} />
+              <GraderSection grader={draft.grader} registered={graders.data ?? []} onChange={onChange} />
+              <TrainingSection draft={draft} resolved={estimate?.hyperparameters ?? null} onChange={onChange} />
+            </Inputs>
             <OrderCode order={order} />
           </div>
           <EstimatePanel
             estimate={estimate}
+            standing={standing}
             unfinished={lacks}
             problem={problem}
             isBusy={create.isPending}
@@ -88,5 +99,16 @@ function OrderForm({ first, from }: { first: Draft; from?: Job }) {
         </div>
       </PreviewedRowContext>
     </ProblemContext>
+  );
+}
+
+function AsLeft({ isUnderWay, onStartOver }: { isUnderWay: boolean; onStartOver(): void }) {
+  return (
+    <p className="muted actions">
+      <span>As you left it; values of headers are not kept.</span>
+      <button type="button" disabled={isUnderWay} onClick={onStartOver}>
+        Start over
+      </button>
+    </p>
   );
 }
