@@ -104,6 +104,29 @@ async def test_a_run_that_goes_shows_what_is_finished_and_can_be_cancelled(platf
     await expect(page.get_by_role("button", name="Cancel")).to_be_disabled()
 
 
+async def test_new_items_of_a_run_that_goes_wait_until_they_are_asked_for(platform: Platform, page: Page) -> None:
+    made = await SeededEval.make(platform.database)
+    run = await made.run("going", skill=0.9, is_going=True)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/output_items" in request.url else None)
+
+    async def one_more(route: Route) -> None:
+        reply = await route.fetch()
+        told = await reply.json()
+        told["result_counts"]["total"] += 1
+        await route.fulfill(response=reply, json=told)
+
+    await sign_in(page, platform.url, platform.key, f"/evals/{made.id}/runs/{run}")
+    await expect(page.locator(".output-items > li")).to_have_count(2 * ROWS)
+    before = len(asked)
+    await page.route(f"**/runs/{run}", one_more)
+    offer = page.get_by_role("button", name="1 new item: show")
+    await expect(offer).to_be_visible()
+    assert len(asked) == before
+    async with page.expect_response(lambda reply: "/output_items" in reply.url):
+        await offer.click()
+
+
 async def test_verdicts_that_are_withdrawn_leave_the_page_as_they_are(platform: Platform, page: Page) -> None:
     made = await SeededEval.make(platform.database)
     run = await made.run("going", skill=0.9, is_going=True)

@@ -19,7 +19,7 @@ export function BothAnswers({ definition, row, a, b }: Props) {
   const problem = here.error ?? there.error;
   if (problem) return <Problem error={problem} onRetry={() => void Promise.all([here.refetch(), there.refetch()])} />;
   if (!here.data || !there.data) return <Skeleton height={80} />;
-  const item = here.data.data[0] ?? there.data.data[0];
+  const item = here.data[0] ?? there.data[0];
   const names = criteriaOf(definition).map((each) => each.name);
   return (
     <div className="both">
@@ -29,8 +29,8 @@ export function BothAnswers({ definition, row, a, b }: Props) {
           <Preformatted label="Item">{JSON.stringify(item.datasource_item, null, 2)}</Preformatted>
         </div>
       )}
-      <Samples title="A" items={here.data.data} criteria={names} />
-      <Samples title="B" items={there.data.data} criteria={names} />
+      <Samples title="A" items={here.data} criteria={names} />
+      <Samples title="B" items={there.data} criteria={names} />
     </div>
   );
 }

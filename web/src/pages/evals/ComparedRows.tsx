@@ -4,7 +4,7 @@ import { More } from "../../components/More";
 import { Segmented } from "../../components/Segmented";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { useComparedRows } from "../../data/evals";
-import { criteriaOf } from "../../lib/evals";
+import { criteriaOf, isGoing } from "../../lib/evals";
 import { itemInALine } from "../../lib/output_items";
 import { count, percent, reward } from "../../lib/format";
 import { BothAnswers } from "./BothAnswers";
@@ -23,11 +23,19 @@ export function ComparedRows({ definition, a, b, passed }: Props) {
   const [filter, setFilter] = useState<Filter>("all");
   const rows = useComparedRows(definition.id, a, b, filter === "all" ? undefined : filter);
   const all = rows.data?.pages.flatMap((page) => page.data) ?? [];
+  const counts = {
+    all: passed?.rows ?? 0,
+    better: passed?.better ?? 0,
+    worse: passed?.worse ?? 0,
+    same: passed?.same ?? 0,
+  };
+  const isKnown = rows.data !== undefined && !rows.isPlaceholderData;
+  const isBehind = (isGoing(a) || isGoing(b)) && isKnown && rows.data.pages[0]?.total !== counts[filter];
   const options = [
-    { value: "all", label: `All ${count(passed?.rows ?? 0)}` },
-    { value: "better", label: `Better ${count(passed?.better ?? 0)}` },
-    { value: "worse", label: `Worse ${count(passed?.worse ?? 0)}` },
-    { value: "same", label: `Same ${count(passed?.same ?? 0)}` },
+    { value: "all", label: `All ${count(counts.all)}` },
+    { value: "better", label: `Better ${count(counts.better)}` },
+    { value: "worse", label: `Worse ${count(counts.worse)}` },
+    { value: "same", label: `Same ${count(counts.same)}` },
   ] as const satisfies readonly { value: Filter; label: string }[];
   return (
     <section className="panel" aria-labelledby="rows">
@@ -36,6 +44,13 @@ export function ComparedRows({ definition, a, b, passed }: Props) {
         <span className="spacer" />
         <Segmented label="Which items" options={options} value={filter} onChange={setFilter} />
       </header>
+      {isBehind && (
+        <div className="arrivals" role="status">
+          <button type="button" className="quiet" disabled={rows.isFetching} onClick={() => void rows.refetch()}>
+            Other items compare now: show
+          </button>
+        </div>
+      )}
       {rows.error && <Problem error={rows.error} onRetry={() => void rows.refetch()} />}
       {rows.isPending && <Skeleton height={120} />}
       {rows.data && all.length === 0 && <Empty title="No such items" />}

@@ -1,12 +1,13 @@
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import type { EvalRun, ItemStatus, OutputItem } from "../../api/types";
 import { More } from "../../components/More";
 import { Segmented } from "../../components/Segmented";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { useOutputItems } from "../../data/evals";
-import { type CriterionView } from "../../lib/evals";
+import { type CriterionView, isGoing } from "../../lib/evals";
+import { type Filter, newItems } from "../../lib/item_arrivals";
 import { answerOf, itemInALine, resultsOf, scoreWords } from "../../lib/output_items";
-import { count } from "../../lib/format";
+import { count, plural } from "../../lib/format";
 import { ItemDetail } from "./ItemDetail";
 
 interface Props {
@@ -14,8 +15,6 @@ interface Props {
   run: EvalRun;
   criteria: readonly CriterionView[];
 }
-
-type Filter = ItemStatus | "all";
 
 /** What became of each sample of each item, in their order. */
 export function OutputItems({ evalId, run, criteria }: Props) {
@@ -29,6 +28,7 @@ export function OutputItems({ evalId, run, criteria }: Props) {
     { value: "fail", label: `Failed ${count(failed)}` },
     { value: "error", label: `Errored ${count(errored)}` },
   ] as const satisfies readonly { value: Filter; label: string }[];
+  const arrived = useArrived(items, run, filter);
   return (
     <section className="panel" aria-labelledby="items">
       <header>
@@ -36,6 +36,21 @@ export function OutputItems({ evalId, run, criteria }: Props) {
         <span className="spacer" />
         <Segmented label="Which items" options={options} value={filter} onChange={setFilter} />
       </header>
+      {isGoing(run) && (
+        <div className="arrivals" role="status">
+          {arrived > 0 && all.length > 0 ? (
+            <button type="button" className="quiet" disabled={items.isFetching} onClick={() => void items.refetch()}>
+              {plural(arrived, "new item")}: show
+            </button>
+          ) : (
+            <span className="muted small">
+              {items.hasNextPage
+                ? "New items follow at the foot of the list."
+                : "New items are told here as they come in."}
+            </span>
+          )}
+        </div>
+      )}
       {items.error && <Problem error={items.error} onRetry={() => void items.refetch()} />}
       {items.isPending && <Skeleton height={120} />}
       {items.data && all.length === 0 && <Empty title={filter === "all" ? "No items yet" : "No such items"} />}
@@ -47,6 +62,19 @@ export function OutputItems({ evalId, run, criteria }: Props) {
       <More query={items} label="More items" />
     </section>
   );
+}
+
+/** How many came in since the list was loaded; an empty one takes them at once. */
+function useArrived(items: ReturnType<typeof useOutputItems>, run: EvalRun, filter: Filter): number {
+  const { data, isPlaceholderData, hasNextPage, refetch } = items;
+  const shown = data?.pages.reduce((sum, page) => sum + page.data.length, 0) ?? 0;
+  // What lies behind the last of a list that goes on are its next ones.
+  const isWhole = data !== undefined && !isPlaceholderData && !hasNextPage;
+  const arrived = isWhole ? newItems(run.result_counts, filter, shown) : 0;
+  useEffect(() => {
+    if (shown === 0 && arrived > 0) void refetch({ cancelRefetch: false });
+  }, [arrived, refetch, shown]);
+  return arrived;
 }
 
 const MARKS: Record<ItemStatus, { label: string; tone: string }> = {
