@@ -1,7 +1,9 @@
 /** What the pages ask the API, and how fresh it has to be. */
 import { keepPreviousData, queryOptions, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { jobsApi } from "../api/jobs";
-import type { EventType, Job, JobQuery, RolloutQuery } from "../api/types";
+import { platformNow } from "../api/platform_time";
+import type { EventType, Job, JobQuery, RolloutDetail, RolloutQuery } from "../api/types";
+import { mayHaveMoreAttempts } from "../lib/outcome";
 import type { Zoom } from "../lib/plot";
 import { isTerminal } from "../lib/summary";
 
@@ -171,12 +173,12 @@ export function useCheckpoints(id: string) {
   return useQuery({ queryKey: keys.checkpoints(id), queryFn: () => jobsApi.checkpoints(id) });
 }
 
-/** Every attempt of every call of a rollout; looked at again while it is under way. */
-export function useAttempts(id: string, traceId: string, isUnderWay = false) {
+/** Every attempt of every call of a rollout. Told of the rollout, it looks again while further ones may come. */
+export function useAttempts(id: string, traceId: string, rollout?: RolloutDetail) {
   return useQuery({
     queryKey: keys.attempts(id, traceId),
     queryFn: () => jobsApi.attempts(id, traceId),
-    refetchInterval: isUnderWay ? FAST_MS : false,
+    refetchInterval: () => (rollout && mayHaveMoreAttempts(rollout, platformNow()) ? FAST_MS : false),
   });
 }
 

@@ -12,6 +12,17 @@ export function hasEnded(rollout: RolloutDetail): rollout is EndedRollout {
   return rollout.record !== null;
 }
 
+/** Attempts are stored a little after the rollout's end; clocks may be some seconds apart. */
+const ATTEMPTS_LATE_S = 15;
+
+/** Whether attempts may come in still: the last of a rollout come after its end. `now`: Unix seconds. */
+export function mayHaveMoreAttempts(
+  { status, created_at }: Pick<RolloutDetail, "status" | "created_at">,
+  now: number,
+): boolean {
+  return status === "in_progress" || (status === "ended" && now - created_at < ATTEMPTS_LATE_S);
+}
+
 /** Why these rollouts have no conversation to show; null of none. */
 export function unendedWords(rollouts: readonly Pick<RolloutDetail, "id" | "status">[]): string | null {
   const told = rollouts.map(({ id, status }) =>

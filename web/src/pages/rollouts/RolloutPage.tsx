@@ -19,7 +19,8 @@ interface Props {
 /** One rollout, message by message. */
 export function RolloutPage({ jobId, traceId }: Props) {
   const rollout = useRollout(jobId, traceId);
-  useAttempts(jobId, traceId); // Every kind of rollout has them: they are asked for at the same time.
+  // Every kind of rollout has them: they are asked for at the same time, and followed here for all that shows them.
+  useAttempts(jobId, traceId, rollout.data);
   return (
     <>
       <Trail
@@ -80,14 +81,14 @@ function Found({ jobId, rollout }: { jobId: string; rollout: RolloutDetail }) {
       {hasEnded(rollout) ? (
         <LoadedRollout jobId={jobId} rollout={rollout} />
       ) : (
-        <BareCalls jobId={jobId} traceId={rollout.id} isUnderWay={rollout.status === "in_progress"} />
+        <BareCalls jobId={jobId} traceId={rollout.id} />
       )}
     </>
   );
 }
 
-function BareCalls({ jobId, traceId, isUnderWay }: Props & { isUnderWay: boolean }) {
-  const attempts = useAttempts(jobId, traceId, isUnderWay);
+function BareCalls({ jobId, traceId }: Props) {
+  const attempts = useAttempts(jobId, traceId);
   const { others } = sorted(attempts.data ?? NO_ATTEMPTS, new Set());
   return others.length > 0 && <CallsPanel title="Calls" calls={others} />;
 }
