@@ -9,6 +9,7 @@ import { Trail } from "../../components/Trail";
 import { useEval, useCancelRun, useEvalActions, useEvalRun } from "../../data/evals";
 import { answeredBy, criteriaOf, hasUnjudged, isGoing, runShare } from "../../lib/evals";
 import { count, dateTime, duration, percent } from "../../lib/format";
+import { refusedOf } from "../../lib/refused";
 import { isCancelling, runMark } from "../../lib/run_mark";
 import { OutputItems } from "./OutputItems";
 import { RunTiles } from "./RunFigures";
@@ -121,10 +122,7 @@ function Header({ evalId, run }: { evalId: string; run: EvalRun }) {
           <div style={{ width: `${done * 100}%` }} />
         </div>
       )}
-      <RefusedAction
-        error={cancel.error ?? retry.error ?? removeRun.error}
-        onClose={() => (cancel.reset(), retry.reset(), removeRun.reset())}
-      />
+      <RefusedAction {...refusedOf(cancel, retry, removeRun)} />
       {isAsking && (
         <Confirmation
           title="Delete this run?"

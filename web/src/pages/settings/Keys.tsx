@@ -6,6 +6,7 @@ import { Scroll } from "../../components/Scroll";
 import { Problem, Skeleton } from "../../components/State";
 import { useCreateKey, useKeys, useRevokeKey } from "../../data/settings";
 import { ago, dateTime } from "../../lib/format";
+import { refusedOf } from "../../lib/refused";
 import { useNow } from "../../data/clock";
 import { ShownOnce } from "./ShownOnce";
 
@@ -34,7 +35,7 @@ export function Keys() {
             value={name}
             onChange={(event) => setName(event.target.value)}
           />
-          <button type="submit" disabled={name.trim() === "" || create.isPending}>
+          <button type="submit" disabled={name.trim() === "" || create.isPending || create.data !== undefined}>
             Create a key
           </button>
         </form>
@@ -42,7 +43,7 @@ export function Keys() {
       {create.data && (
         <ShownOnce title={`The key “${create.data.name}”`} secret={create.data.key} onClose={create.reset} />
       )}
-      <RefusedAction error={create.error ?? revoke.error} onClose={() => (create.reset(), revoke.reset())} />
+      <RefusedAction {...refusedOf(create, revoke)} />
       {keys.error && <Problem error={keys.error} onRetry={() => void keys.refetch()} />}
       {keys.isPending && <Skeleton height={100} />}
       {keys.data && <KeyTable keys={keys.data} onRevoke={setAsked} />}

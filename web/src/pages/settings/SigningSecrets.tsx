@@ -6,6 +6,7 @@ import { Scroll } from "../../components/Scroll";
 import { Problem, Skeleton } from "../../components/State";
 import { useRetireSecret, useRotateSecret, useSecrets } from "../../data/settings";
 import { dateTime } from "../../lib/format";
+import { refusedOf } from "../../lib/refused";
 import { ShownOnce } from "./ShownOnce";
 
 /** What calls to customers' endpoints are signed with; two while one takes the other's place. */
@@ -23,12 +24,16 @@ export function SigningSecrets() {
           Every call to a tool or grader is signed with each active one (Standard Webhooks).
         </span>
         <span className="spacer" />
-        <button type="button" disabled={rotate.isPending} onClick={() => rotate.mutate(undefined)}>
+        <button
+          type="button"
+          disabled={rotate.isPending || rotate.data !== undefined}
+          onClick={() => rotate.mutate(undefined)}
+        >
           Make a new one
         </button>
       </header>
       {rotate.data && <ShownOnce title="The new secret" secret={rotate.data.secret} onClose={rotate.reset} />}
-      <RefusedAction error={rotate.error ?? retire.error} onClose={() => (rotate.reset(), retire.reset())} />
+      <RefusedAction {...refusedOf(rotate, retire)} />
       {secrets.error && <Problem error={secrets.error} onRetry={() => void secrets.refetch()} />}
       {secrets.isPending && <Skeleton height={80} />}
       {secrets.data && (
