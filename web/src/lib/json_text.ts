@@ -6,6 +6,8 @@ const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
  * that are numbers, which it puts in their order. */
 const DELICATE = /[\d.]{16}|\.\d*0(?!\d)|\d[eE][-+]?\d|-0(?![.\d])|"\d+"\s*:/;
 
+const MOST_PAIRS = 40;
+
 /** JSON laid out over several lines when it is JSON, else the text as it is. */
 export function prettyJson(text: string): string {
   try {
@@ -31,6 +33,12 @@ function laidOut(tokens: readonly string[]): string {
     else parts.push(token === ":" ? ": " : plain(token));
   }
   return parts.join("");
+}
+
+/** A call's arguments as they are drawn: pairs where they are few and flat, else JSON. */
+export function drawnArguments(text: string): [string, string][] | string {
+  const flat = flatArguments(text);
+  return flat === null || flat.length > MOST_PAIRS ? prettyJson(text) : flat;
 }
 
 /** Arguments as `name: value` pairs when they are a flat object; null when they must be shown as JSON. */

@@ -25,6 +25,22 @@ describe("a long trace", () => {
     expect(searched(turns, "")).toEqual(turns);
   });
 
+  it("is searched as it is drawn: without escapes, laid out, numbers as they came", () => {
+    const call = { kind: "call", id: "1", name: "search", number: 1 } as const;
+    const sent = {
+      ...call,
+      arguments: '{"city":"Z\\u00fcrich"}',
+      output: '{"total":1.50,"name":"caf\\u00e9 \\"A\\""}',
+    };
+    const nested = { ...call, arguments: '{"where":{"city":"Z\\u00fcrich"}}', output: null };
+    const found = (find: string) =>
+      searched([{ number: 1, blocks: [sent, nested] }], find).flatMap((turn) => turn.blocks);
+    expect(found("zürich")).toEqual([sent, nested]);
+    expect(found('"total": 1.50')).toEqual([sent]);
+    expect(found("café")).toEqual([sent]);
+    expect(found("u00fc")).toEqual([]);
+  });
+
   it("shows so many blocks at first, and no more of any turn", () => {
     expect(firstBlocks(turns, 2).map((turn) => turn.blocks.length)).toEqual([1, 1]);
     expect(firstBlocks(turns, 1)).toHaveLength(1);

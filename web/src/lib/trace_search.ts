@@ -1,20 +1,34 @@
 /** What of a long trace is drawn: its beginning, or what holds the text that somebody looks for. */
 import type { Block, Turn } from "./conversation";
+import { drawnArguments, prettyJson } from "./json_text";
 
-/** Texts of a block that are searched. */
+/** Read once, not with every letter that is looked for. */
+const READ = new WeakMap<Block, string[]>();
+
+/** Texts of a block that are searched, in lower case: those that the page draws, which may have other characters than what
+ * was sent. */
 function texts(block: Block): string[] {
-  return block.kind === "call" ? [block.name, block.arguments, block.output ?? ""] : [block.text];
+  const known = READ.get(block);
+  if (known !== undefined) return known;
+  const read = drawn(block).map((text) => text.toLowerCase());
+  READ.set(block, read);
+  return read;
 }
 
-function holds(text: string, find: string): boolean {
-  return text.toLowerCase().includes(find.toLowerCase());
+function drawn(block: Block): string[] {
+  if (block.kind !== "call") return [block.text];
+  return [block.name, ...[drawnArguments(block.arguments)].flat(2), prettyJson(block.output ?? "")];
 }
 
 /** The turns and blocks that hold a text; all where there is none to look for. */
 export function searched(turns: readonly Turn[], find: string): Turn[] {
   if (find === "") return [...turns];
+  const wanted = find.toLowerCase();
   return turns
-    .map((turn) => ({ ...turn, blocks: turn.blocks.filter((block) => texts(block).some((text) => holds(text, find))) }))
+    .map((turn) => ({
+      ...turn,
+      blocks: turn.blocks.filter((block) => texts(block).some((text) => text.includes(wanted))),
+    }))
     .filter((turn) => turn.blocks.length > 0);
 }
 

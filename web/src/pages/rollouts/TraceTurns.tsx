@@ -3,7 +3,7 @@ import { AttemptList } from "../../components/AttemptList";
 import type { Attempt } from "../../api/types";
 import { type CallBlock, isSampled, isToolError, type TextBlock, type Turn } from "../../lib/conversation";
 import { count, plural } from "../../lib/format";
-import { flatArguments, prettyJson } from "../../lib/json_text";
+import { drawnArguments, prettyJson } from "../../lib/json_text";
 import { blockCount, firstBlocks, searched } from "../../lib/trace_search";
 import { CopyText } from "./CopyText";
 import { Folded } from "./Folded";
@@ -135,18 +135,19 @@ function Call({ call, color, attempts, find, curlOf }: CallProps) {
 }
 
 function Arguments({ text, find }: { text: string; find: string }) {
-  const flat = flatArguments(text);
-  if (flat === null || flat.length > 40) {
+  // Not with every letter that is searched for.
+  const shown = useMemo(() => drawnArguments(text), [text]);
+  if (typeof shown === "string") {
     return (
       <div className="arguments">
-        <Folded text={prettyJson(text)} className="mono" find={find} label="Arguments" />
+        <Folded text={shown} className="mono" find={find} label="Arguments" />
       </div>
     );
   }
-  if (flat.length === 0) return <p className="arguments muted small">no arguments</p>;
+  if (shown.length === 0) return <p className="arguments muted small">no arguments</p>;
   return (
     <dl className="arguments mono">
-      {flat.map(([name, value], i) => (
+      {shown.map(([name, value], i) => (
         <div key={i}>
           <dt>{name}</dt>
           <dd>
