@@ -5,8 +5,9 @@ import type { Alarm } from "../lib/alarms";
 export function Alarms({ alarms }: { alarms: readonly Alarm[] }) {
   if (alarms.length === 0) return null;
   return (
-    <section className="banner warn alarms" aria-label="Alarms" aria-live="polite">
-      <strong>{alarms.length === 1 ? "Needs a look" : `${alarms.length} things need a look`}</strong>
+    <section className="banner warn alarms" aria-label="Alarms">
+      {/* Not all of it: how long something stands still is another text each second. */}
+      <strong role="status">{alarms.length === 1 ? "Needs a look" : `${alarms.length} things need a look`}</strong>
       <ul>
         {alarms.map((alarm) => (
           <li key={alarm.key}>

@@ -68,6 +68,13 @@ test("a running job stalls when a step takes several times as long as usual", ()
   expect(keys(job(), curves(step(1)), 9999)).toEqual([]);
 });
 
+test("where steps are left out, one takes its part of the time between two that are known", () => {
+  const known = curves(step(10), step(20), step(30));
+  expect(keys(job(), known, 1000 + 600 + 101)).toEqual(["stalled"]);
+  const [alarm] = alarmsOf(job(), known, 1000 + 600 + 120);
+  expect(alarm?.text).toBe("No step was done for 2 min 00 s; one usually takes 20 s.");
+});
+
 test("neither a long evaluation nor a job that was just resumed stalls", () => {
   const known = curves(step(0, { evaluated_s: 300 }), step(1), step(2), step(3));
   expect(keys(job(), known, 1060 + 700)).toEqual([]);

@@ -81,14 +81,18 @@ function stalled(job: Job, curves: JobCurves, now: number, page: string): Alarm 
   const steps = curves.data.slice(-10);
   const last = steps.at(-1);
   if (job.status !== "running" || job.hold !== null || last === undefined || steps.length < STEPS_NEEDED) return null;
-  const usual = steps.slice(1).map((step, i) => step.created_at - (steps[i]?.created_at ?? step.created_at));
+  const usual = steps.slice(1).map((step, i) => perStep(steps[i] ?? step, step));
   const median = usual.toSorted((a, b) => a - b)[Math.floor(usual.length / 2)] ?? 0;
   const evaluation = Math.max(...curves.data.map((step) => step.record.timing.eval_s));
   // A job that was resumed begins anew where its trainer says so; an evaluation begins with a phase of its own, too.
   const since = Math.max(last.created_at, job.progress?.since ?? 0);
-  // Curves of a long job leave steps out: what lies between two of them is longer than a step, and the alarm is later.
   const patience = Math.max(STALLED_LEAST_S, STALLED_AFTER * median + EVALUATED_AFTER * evaluation);
   if (now - since <= patience) return null;
   const text = `No step was done for ${span(now - since)}; one usually takes ${span(median)}.`;
   return { key: "stalled", text, href: `${page}#endpoints` };
+}
+
+/** Seconds of a step between two that are known: curves of a long job leave those in between out. */
+function perStep(before: Step, after: Step): number {
+  return (after.created_at - before.created_at) / Math.max(1, after.step - before.step);
 }
