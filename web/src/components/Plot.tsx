@@ -11,7 +11,7 @@ import {
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { plotData, type PlotStyle, plotOptions, type Zoom } from "../lib/plot";
-import { movedStep, panned, shifted } from "../lib/plot_keys";
+import { extentOf, movedStep, panned, shifted } from "../lib/plot_keys";
 import type { Chart } from "../lib/series";
 import { feed, follow, join, leave, moveCursors, shownPart, showPart, syncKeyOf } from "./plot_group";
 
@@ -55,15 +55,15 @@ function drawnIn(element: HTMLElement, width: number, first: Props, latest: RefO
   return created;
 }
 
-/** Follows the mouse with the part that is looked at, in steps; tells where it is let go. */
+/** Follows the mouse with the part that is looked at; tells where it is let go. */
 function dragPart(event: MouseEvent, chart: Chart, plot: uPlot, zoom: Zoom, onZoom: (zoom: Zoom) => void): void {
-  const [first, last] = [chart.steps[0], chart.steps.at(-1)];
-  if (first === undefined || last === undefined) return;
-  const stepsPerPixel = (zoom.to - zoom.from) / plot.over.clientWidth;
+  const extent = extentOf(chart);
+  if (extent === null) return;
+  const perPixel = (zoom.to - zoom.from) / plot.over.clientWidth;
   let part = zoom;
   isDragged = true;
   const move = (moved: globalThis.MouseEvent) => {
-    part = shifted(zoom, (event.clientX - moved.clientX) * stepsPerPixel, first, last);
+    part = shifted(zoom, (event.clientX - moved.clientX) * perPixel, extent);
     showPart(plot, chart, part);
   };
   const end = () => {
@@ -136,8 +136,8 @@ export function Plot(props: Props) {
   useEffect(comeUp, [comeUp, chart, zoom]);
 
   const pan = (event: KeyboardEvent) => {
-    const [from, to] = [chart.steps[0], chart.steps.at(-1)];
-    const next = zoom && from !== undefined && to !== undefined ? panned(event.key, zoom, from, to) : null;
+    const extent = extentOf(chart);
+    const next = zoom && extent ? panned(event.key, zoom, extent) : null;
     if (next === null || plot.current === null) return;
     event.preventDefault();
     showPart(plot.current, chart, next);

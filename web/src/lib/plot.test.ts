@@ -14,7 +14,7 @@ import {
   xRange,
   zoomOf,
 } from "./plot";
-import { movedStep, panned, shifted } from "./plot_keys";
+import { extentOf, movedStep, panned, shifted } from "./plot_keys";
 import { type Chart, line } from "./series";
 import { tickLabels } from "./ticks";
 import { excludedChart, rewardChart, toolChart } from "./charts";
@@ -153,21 +153,34 @@ test("an axis is zoomed in where it does not show all steps", () => {
   expect(isSame({ from: 1, to: 2 }, { from: 1, to: 3 })).toBe(false);
 });
 
+const steps = (first: number, last: number) => ({ first, last, isWhole: true });
+
+test("over time or rollouts a part is moved by parts of an hour, too", () => {
+  const hours = extentOf({ steps: [0, 1.25, 2.5], axis: { unit: "hours", steps: [0, 1, 2] } });
+  expect(hours).toEqual({ first: 0, last: 2.5, isWhole: false });
+  expect(extentOf({ steps: [0, 7] })).toEqual(steps(0, 7));
+  expect(extentOf({ steps: [] })).toBeNull();
+  if (hours === null) return;
+  expect(panned("ArrowRight", { from: 0.5, to: 1 }, hours)).toEqual({ from: 0.625, to: 1.125 });
+  expect(shifted({ from: 0.5, to: 1 }, 0.25, hours)).toEqual({ from: 0.75, to: 1.25 });
+  expect(shifted({ from: 0.5, to: 1 }, 9, hours)).toEqual({ from: 2, to: 2.5 });
+});
+
 test("Shift and an arrow key move the part that is looked at, as far as there are steps", () => {
   const zoom = { from: 100, to: 140 };
-  expect(panned("ArrowRight", zoom, 0, 1000)).toEqual({ from: 110, to: 150 });
-  expect(panned("ArrowLeft", zoom, 0, 1000)).toEqual({ from: 90, to: 130 });
-  expect(panned("ArrowRight", zoom, 0, 144)).toEqual({ from: 104, to: 144 });
-  expect(panned("ArrowRight", zoom, 0, 140)).toBeNull();
-  expect(panned("ArrowLeft", { from: 0, to: 40 }, 0, 140)).toBeNull();
-  expect(panned("ArrowRight", { from: 5, to: 6 }, 0, 140)).toEqual({ from: 6, to: 7 });
-  expect(panned("Enter", zoom, 0, 1000)).toBeNull();
+  expect(panned("ArrowRight", zoom, steps(0, 1000))).toEqual({ from: 110, to: 150 });
+  expect(panned("ArrowLeft", zoom, steps(0, 1000))).toEqual({ from: 90, to: 130 });
+  expect(panned("ArrowRight", zoom, steps(0, 144))).toEqual({ from: 104, to: 144 });
+  expect(panned("ArrowRight", zoom, steps(0, 140))).toBeNull();
+  expect(panned("ArrowLeft", { from: 0, to: 40 }, steps(0, 140))).toBeNull();
+  expect(panned("ArrowRight", { from: 5, to: 6 }, steps(0, 140))).toEqual({ from: 6, to: 7 });
+  expect(panned("Enter", zoom, steps(0, 1000))).toBeNull();
 });
 
 test("a part that is dragged along stays as wide, and within the steps there are", () => {
-  expect(shifted({ from: 100, to: 140 }, 7.4, 0, 1000)).toEqual({ from: 107, to: 147 });
-  expect(shifted({ from: 100, to: 140 }, -700, 20, 1000)).toEqual({ from: 20, to: 60 });
-  expect(shifted({ from: 100, to: 140 }, 1e9, 20, 1000)).toEqual({ from: 960, to: 1000 });
+  expect(shifted({ from: 100, to: 140 }, 7.4, steps(0, 1000))).toEqual({ from: 107, to: 147 });
+  expect(shifted({ from: 100, to: 140 }, -700, steps(20, 1000))).toEqual({ from: 20, to: 60 });
+  expect(shifted({ from: 100, to: 140 }, 1e9, steps(20, 1000))).toEqual({ from: 960, to: 1000 });
 });
 
 test("a scale that is set to what it was asked for stays as wide, with bars, too", () => {
