@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { CustomerEndpoints, EndpointLoad, EndpointOfJobs, Rehearsal } from "../api/types";
+import type { CustomerEndpoints, EndpointLoad, EndpointOfJobs, JobCalls, Rehearsal } from "../api/types";
 import {
   byHost,
   endpointMark,
@@ -20,8 +20,11 @@ const endpoint = (fields: Partial<EndpointOfJobs>) =>
     is_held: false,
     names: ["search"],
     url: null,
+    jobs: [],
     ...fields,
   }) as EndpointOfJobs;
+const calls = (job_id: string, in_flight: number, load: object | null = null, id = "search") =>
+  ({ job_id, in_flight, load, health: { id } }) as unknown as JobCalls;
 const rehearsal = (fields: object) =>
   ({ status: "running", report: null, error: null, plan: { burst: 128 }, ...fields }) as unknown as Rehearsal;
 const REPORT = { excluded_rollouts: 0, excluded_share: 0, expected_step_s: 2.25, advice: [] };
@@ -40,14 +43,28 @@ test("what fails, what refuses nearly every call and what a job waits for are to
 
 test("endpoints of one host stand together under the mark of the worst", () => {
   const [bad, other, good] = [
-    endpoint({ url: "https://tools.example:8443/search?x=1", errors: 60, in_flight: 3, queued: 1 }),
-    endpoint({ names: ["find"], in_flight: 0, queued: 0 }),
-    endpoint({ url: "https://tools.example:8443/list", in_flight: 2, queued: 0 }),
+    endpoint({ url: "https://tools.example:8443/search?x=1", errors: 60, queued: 1, jobs: [calls("a", 3)] }),
+    endpoint({ names: ["find"], queued: 0 }),
+    endpoint({ url: "https://tools.example:8443/list", queued: 0, jobs: [calls("a", 1), calls("b", 1)] }),
   ];
   const [host, nameless] = byHost([bad, other, good]);
   expect(host).toMatchObject({ name: "tools.example:8443", mark: { label: "failing" }, in_flight: 5, queued: 1 });
   expect(host?.endpoints).toEqual([bad, good]);
   expect(nameless?.name).toBe("find");
+});
+
+test("what graders of a host are told in common counts once per job", () => {
+  const grader = (path: string, ...jobs: JobCalls[]) =>
+    endpoint({ stage: "grader", url: `https://grade.example/${path}`, jobs });
+  const inFlight = (...endpoints: EndpointOfJobs[]) => byHost(endpoints).map((host) => host.in_flight);
+  // Whose calls nobody knows: each is told all rollouts that are graded.
+  expect(inFlight(grader("a", calls("one", 7), calls("two", 2)), grader("b", calls("one", 7)))).toEqual([9]);
+  expect(inFlight(grader("a", calls("one", 7, { is_shared: true })), grader("b", calls("one", 7)))).toEqual([7]);
+  const own = { is_shared: false };
+  expect(inFlight(grader("a", calls("one", 4, own)), grader("b", calls("one", 3, own)))).toEqual([7]);
+  expect(inFlight(grader("a", calls("one", 4, own, "x"), calls("one", 4, own, "y")))).toEqual([4]);
+  const tools = endpoint({ stage: "tool", url: "https://t/", jobs: [calls("one", 4), calls("one", 3, null, "find")] });
+  expect(inFlight(tools)).toEqual([7]);
 });
 
 test("a host's mark is that of its worst endpoint, wherever it stands", () => {

@@ -83,12 +83,29 @@ export function byHost(endpoints: readonly EndpointOfJobs[]): Host[] {
     const mark = endpointMark(endpoint);
     const host = hosts.get(name) ?? { name, mark, in_flight: 0, queued: 0, endpoints: [] };
     host.mark = worse(host.mark, mark);
-    host.in_flight += endpoint.in_flight;
     host.queued += endpoint.queued;
     host.endpoints.push(endpoint);
     hosts.set(name, host);
   }
-  return [...hosts.values()];
+  return [...hosts.values()].map((host) => ({ ...host, in_flight: inFlightAt(host.endpoints) }));
+}
+
+function inFlightAt(endpoints: readonly EndpointOfJobs[]): number {
+  const counted = new Map<string, number>();
+  for (const endpoint of endpoints) {
+    for (const calls of endpoint.jobs) {
+      const name = countedAs(endpoint, calls);
+      counted.set(name, Math.max(counted.get(name) ?? 0, calls.in_flight));
+    }
+  }
+  return [...counted.values()].reduce((sum, calls) => sum + calls, 0);
+}
+
+/** What is told with one name is told several times. Where a grader's own calls are not known, each grader of a job is told
+ * all rollouts that are graded; else each name of a grader is told all calls to its address. */
+function countedAs({ stage, url }: EndpointOfJobs, { job_id, health, load }: JobCalls): string {
+  if (stage !== "grader") return `${job_id} ${url} ${health.id}`;
+  return load !== null && !load.is_shared ? `${job_id} ${url}` : job_id;
 }
 
 function worse(one: Mark, other: Mark): Mark {

@@ -48,7 +48,8 @@ class JobCalls(BaseModel):
     status: str
     health: EndpointHealth
     in_flight: int
-    """Calls without an answer yet; of graders, rollouts that are graded. 0 where no round is under way."""
+    """Calls without an answer yet. Where a grader's own are not known, rollouts that are graded, by whichever grader of
+    the job. 0 where no round is under way."""
     queued: int
     """Those of them that wait on our side, for the limit of this endpoint."""
     is_held: bool
@@ -71,6 +72,7 @@ class EndpointOfJobs(BaseModel):
     """Answered with a 4xx, which the model read."""
     errors_by_code: dict[FailureCode, int]
     in_flight: int
+    """Of all jobs; a job that has several names for one grader counts once."""
     queued: int
     is_held: bool
     jobs: list[JobCalls]
@@ -102,9 +104,8 @@ def by_address(jobs: Sequence[CallingJob]) -> list[EndpointOfJobs]:
 
 
 def _calls(job: CallingJob, health: EndpointHealth) -> JobCalls:
-    progress, is_tool = job.round, health.stage is Stage.TOOL
-    in_flight = 0 if progress is None else progress.calling.get(health.endpoint, 0) if is_tool else progress.grading
-    queued = 0 if progress is None or not is_tool else min(in_flight, progress.queued.get(health.endpoint, 0))
+    load = next((one for one in job.loads if (one.stage, one.endpoint) == (health.stage, health.endpoint)), None)
+    in_flight, queued = _without_answer(job, health, load)
     return JobCalls(
         job_id=job.id,
         job_name=job.name,
@@ -113,10 +114,22 @@ def _calls(job: CallingJob, health: EndpointHealth) -> JobCalls:
         in_flight=in_flight,
         queued=queued,
         is_held=job.hold is not None and _is_of(job.hold, health),
-        load=next(
-            (_load(one) for one in job.loads if (one.stage, one.endpoint) == (health.stage, health.endpoint)), None
-        ),
+        load=None if load is None else _load(load),
     )
+
+
+def _without_answer(job: CallingJob, health: EndpointHealth, load: NamedLoad | None) -> tuple[int, int]:
+    """Calls that have no answer yet, and those of them that wait on our side."""
+    progress = job.round
+    if progress is None:
+        return 0, 0
+    if health.stage is Stage.TOOL:
+        calling = progress.calling.get(health.endpoint, 0)
+        return calling, min(calling, progress.queued.get(health.endpoint, 0))
+    if not any(one.stage is Stage.GRADER and not one.is_shared for one in job.loads):
+        return progress.grading, 0
+    # The job's own process makes the calls: a grader without a load was not called yet.
+    return (0, 0) if load is None else (load.load.in_flight + load.load.queued, load.load.queued)
 
 
 def _load(told: NamedLoad) -> Load:
@@ -137,11 +150,21 @@ def _entry(stage: Stage, calls: Sequence[tuple[str | None, JobCalls]]) -> Endpoi
         errors=sum(job.health.errors for job in jobs),
         client_errors=sum(job.health.client_errors for job in jobs),
         errors_by_code=dict(sorted(codes.items())),
-        in_flight=sum(job.in_flight for job in jobs),
-        queued=sum(job.queued for job in jobs),
+        in_flight=_together(stage, jobs, [job.in_flight for job in jobs]),
+        queued=_together(stage, jobs, [job.queued for job in jobs]),
         is_held=any(job.is_held for job in jobs),
         jobs=jobs,
     )
+
+
+def _together(stage: Stage, calls: Sequence[JobCalls], counts: Sequence[int]) -> int:
+    """The sum over all jobs. Each name of a grader at one address is told all calls there, each tool its own."""
+    if stage is Stage.TOOL:
+        return sum(counts)
+    most: dict[str, int] = {}
+    for one, count in zip(calls, counts, strict=True):
+        most[one.job_id] = max(most.get(one.job_id, 0), count)
+    return sum(most.values())
 
 
 def _trouble(entry: EndpointOfJobs) -> float:

@@ -74,6 +74,26 @@ def test_calls_in_flight_are_those_of_the_round() -> None:
     assert told == {"search": (5, 5), "judge": (2, 0)}
 
 
+def test_graders_of_one_job_have_their_own_calls_in_flight() -> None:
+    now = RoundProgress(step=1, split=Split.TRAIN, rollouts=8, ended=0, grading=7)
+    load = EndpointLoad(
+        limit=12, reason=LimitReason.SET, changed_at=5.0, in_flight=3, queued=2, calls_per_s=0.5, breaker="closed"
+    )
+    told = NamedLoad(stage=Stage.GRADER, endpoint="judge", is_shared=False, load=load)
+    graders = (health("judge", Stage.GRADER), health("style", Stage.GRADER))
+    entries = by_address([job("a", *graders, round=now, loads=(told,))])
+    assert {one.names[0]: (one.in_flight, one.queued) for one in entries} == {"judge": (5, 2), "style": (0, 0)}
+    assert [one.in_flight for one in by_address([job("a", *graders, loads=(told,))])] == [0, 0]
+
+
+def test_a_grader_with_two_names_at_one_address_counts_once_per_job() -> None:
+    now = RoundProgress(step=1, split=Split.TRAIN, rollouts=8, ended=0, grading=7)
+    names = (health("part_1", Stage.GRADER), health("style", Stage.GRADER))
+    addresses = {(Stage.GRADER, name): "http://127.0.0.1:9/style" for name in ("part_1", "style")}
+    [entry] = by_address([job(name, *names, round=now, addresses=addresses) for name in ("a", "b")])
+    assert (len(entry.jobs), entry.in_flight) == (4, 14)
+
+
 def test_a_job_tells_what_its_own_tool_is_given_to_bear() -> None:
     load = EndpointLoad(
         limit=12, reason=LimitReason.SLOWER, changed_at=5.0, in_flight=3, queued=1, calls_per_s=0.5, breaker="closed"
