@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import type { RolloutQuery } from "../../api/types";
+import type { RolloutQuery, StopReason } from "../../api/types";
 import { changed } from "../../lib/filters";
 import { humanize } from "../../lib/format";
 import { Typed } from "./Typed";
@@ -11,7 +11,15 @@ export interface FilterProps {
   onChange(query: RolloutQuery): void;
 }
 
-const ENDS = ["completed", "max_turns", "max_tool_calls", "max_tokens", "context_full"];
+/** All of them: the compiler asks for what the API adds. */
+const ENDS = Object.keys({
+  completed: true,
+  tool_calls: true,
+  max_turns: true,
+  max_tool_calls: true,
+  max_tokens: true,
+  context_full: true,
+} satisfies Record<StopReason, true>);
 const FAULTS = ["endpoint", "platform"];
 const FAILURES = [
   "timeout",
