@@ -22,6 +22,7 @@ export interface RunOrder {
   name?: string;
   data_source: unknown;
   samples_per_row?: unknown;
+  metadata?: Record<string, string>;
 }
 
 export interface ComparedRows {

@@ -10,7 +10,8 @@ import { forgetOutcome } from "../../data/once";
 import { useFiles, useUpload } from "../../data/files";
 import { itemFields } from "../../lib/evals";
 import { dateTime, fileSize } from "../../lib/format";
-import { orderOf, type RunForm, SOURCE, startOf } from "../../lib/run_order";
+import { isWhole, orderOf, type RunForm, SOURCE, startOf } from "../../lib/run_order";
+import { CarriedOver } from "./CarriedOver";
 import { Sampling } from "./Sampling";
 import "../../components/order/order.css";
 
@@ -29,7 +30,9 @@ const SOURCES = [
 /** Starts a run: items of a file, answered by a model or as they stand. What the API refuses is told at its field. */
 export function NewRun({ definition, latest, onClose }: Props) {
   const fields = itemFields(definition);
-  const [form, setForm] = useState<RunForm>(() => startOf(latest, fields));
+  // Another run may begin meanwhile: the form stays what it began with.
+  const [first] = useState(latest);
+  const [form, setForm] = useState<RunForm>(() => startOf(first, fields));
   const { start } = useEvalActions(definition.id);
   const change = (part: Partial<RunForm>) => {
     forgetOutcome(start);
@@ -39,7 +42,6 @@ export function NewRun({ definition, latest, onClose }: Props) {
     event.preventDefault();
     start.mutate(orderOf(form), { onSuccess: onClose });
   };
-  const isReady = form.fileId !== "" && (!form.isSampled || (form.model.trim() !== "" && form.prompt.trim() !== ""));
   return (
     <ProblemContext value={problemOf(start.error, true)}>
       <form className="panel order-form" aria-label="New run" onSubmit={submit}>
@@ -59,6 +61,7 @@ export function NewRun({ definition, latest, onClose }: Props) {
           <Inputs isUnderWay={start.isPending}>
             <Items form={form} change={change} />
             {form.isSampled && <Sampling form={form} change={change} fields={fields} />}
+            {form.isSampled && first && <CarriedOver latest={first} form={form} change={change} />}
             <TextField
               label="Name"
               path="name"
@@ -72,7 +75,7 @@ export function NewRun({ definition, latest, onClose }: Props) {
             {start.error && <Refusal error={start.error} />}
           </div>
           <div className="actions wide">
-            <button type="submit" className="primary" disabled={!isReady || start.isPending}>
+            <button type="submit" className="primary" disabled={!isWhole(form) || start.isPending}>
               Start the run
             </button>
             <button type="button" onClick={onClose}>

@@ -15,7 +15,6 @@ interface Props {
 export function Sampling({ form, change, fields }: Props) {
   const models = useModels();
   const listId = useId();
-  const paths = messagePaths(form);
   return (
     <>
       <TextField
@@ -34,25 +33,7 @@ export function Sampling({ form, change, fields }: Props) {
           <option key={model.id} value={model.id} aria-label={model.id} />
         ))}
       </datalist>
-      <TextField
-        label="Instructions"
-        path={paths.system}
-        rows={2}
-        wide
-        value={form.system}
-        onChange={(system) => change({ system })}
-      />
-      <TextField
-        label="Prompt"
-        path={paths.prompt}
-        hint={`May name ${fields.map((name) => `{{item.${name}}}`).join(", ") || "fields of an item"}.`}
-        rows={2}
-        wide
-        isCode
-        isRequired
-        value={form.prompt}
-        onChange={(prompt) => change({ prompt })}
-      />
+      {form.carried.messages === null && <Messages form={form} change={change} fields={fields} />}
       <div className="form three wide">
         <Amount
           label="Samples per item"
@@ -74,6 +55,33 @@ export function Sampling({ form, change, fields }: Props) {
         />
       </div>
       <Tools chosen={form.tools} onChange={(tools) => change({ tools })} />
+    </>
+  );
+}
+
+function Messages({ form, change, fields }: Props) {
+  const paths = messagePaths(form);
+  return (
+    <>
+      <TextField
+        label="Instructions"
+        path={paths.system}
+        rows={2}
+        wide
+        value={form.system}
+        onChange={(system) => change({ system })}
+      />
+      <TextField
+        label="Prompt"
+        path={paths.prompt}
+        hint={`May name ${fields.map((name) => `{{item.${name}}}`).join(", ") || "fields of an item"}.`}
+        rows={2}
+        wide
+        isCode
+        isRequired
+        value={form.prompt}
+        onChange={(prompt) => change({ prompt })}
+      />
     </>
   );
 }
