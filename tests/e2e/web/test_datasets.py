@@ -72,6 +72,28 @@ async def test_a_file_on_its_way_shows_how_far_it_is_and_can_be_stopped(
     may_go_on.set()
 
 
+async def test_a_file_that_is_stored_takes_nobody_away_from_another_page(platform: Platform, page: Page) -> None:
+    may_go_on = asyncio.Event()
+
+    async def held(route: Route) -> None:
+        if route.request.method == "POST":
+            await may_go_on.wait()
+        await route.continue_()
+
+    await page.route("**/v1/files", held)
+    await sign_in(page, platform.url, platform.key, "/datasets")
+    place = await page.locator(".upload").element_handle()
+    await page.evaluate(DROP, [place, rows(3)])
+    await expect(page.get_by_role("progressbar", name="Upload of dropped.jsonl")).to_be_visible()
+    await page.get_by_role("link", name="Settings").click()
+    await expect(page.get_by_role("region", name="API keys")).to_be_visible()
+    async with page.expect_response(lambda reply: reply.request.method == "POST" and "/v1/files" in reply.url):
+        may_go_on.set()
+    await page.get_by_role("link", name="Datasets").click()
+    await expect(page.get_by_role("link", name="dropped.jsonl").first).to_be_visible()
+    await expect(page).to_have_url(f"{platform.url}/datasets")
+
+
 async def test_a_file_that_no_job_can_use_is_reported_line_by_line(
     platform: Platform, page: Page, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """A job ordered in the browser: told what it means, tools and grader tried, mistakes at their field."""
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -109,6 +110,37 @@ async def test_an_order_whose_reply_was_lost_is_one_job_when_it_is_sent_again(
     await page.get_by_role("button", name="Create the job").click()
     await page.wait_for_url("**/jobs/ftjob-*")
     assert (await created(platform))["id"] == first["id"]
+
+
+async def test_an_order_under_way_is_not_changed_and_one_that_is_left_is_found_again(
+    platform: Platform, page: Page, page_problems: PageProblems, customer: LoopbackEndpoint
+) -> None:
+    page_problems.tolerated += ["400", "ERR_FAILED"]
+    may_end = asyncio.Event()
+
+    async def refuse_late(route: Route) -> None:
+        await may_end.wait()
+        await route.abort()
+
+    await filled_form(platform, page, customer.tool_url)
+    await page.get_by_label("Epochs").fill("2")
+    await page.route("**/v1/fine_tuning/jobs", refuse_late, times=1)
+    await page.get_by_role("button", name="Create the job").click()
+    await expect(page.get_by_label("Epochs")).to_be_disabled()
+    may_end.set()
+    await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+    await expect(page.get_by_label("Epochs")).to_be_enabled()
+
+    await page.get_by_role("link", name="Datasets").click()
+    await expect(page.get_by_role("heading", name="Datasets")).to_be_visible()
+    await page.go_back()
+    await expect(page.get_by_text("As you left it")).to_be_visible()
+    await expect(page.get_by_label("Epochs")).to_have_value("2")
+    await expect(page.get_by_label("Name of header 1")).to_have_value("X-Key")
+    await expect(page.get_by_label("Value of header 1")).to_have_value("")
+    await page.get_by_role("button", name="Start over").click()
+    await expect(page.get_by_label("Epochs")).to_have_value("")
+    await expect(page.get_by_text("As you left it")).to_be_hidden()
 
 
 async def created(platform: Platform) -> dict[str, Any]:

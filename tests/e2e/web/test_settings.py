@@ -35,6 +35,28 @@ async def test_a_key_is_made_told_once_and_revoked(platform: Platform, page: Pag
         assert (await program.get("/v1/models")).status_code == 401
 
 
+async def test_a_new_key_stays_in_sight_until_its_reader_has_it(
+    platform: Platform, page: Page, page_problems: PageProblems
+) -> None:
+    page_problems.tolerated.append("ERR_FAILED")
+    await sign_in(page, platform.url, platform.key, "/settings")
+    keys = page.get_by_role("region", name="API keys")
+    await keys.get_by_label("Name of a new key").fill("staying")
+    await keys.get_by_role("button", name="Create a key").click()
+    told = keys.get_by_role("status").get_by_role("button", name="Copy it")
+    await expect(told).to_be_visible()
+    await page.route("**/v1/dashboard/keys/*", lambda route: route.abort())
+    await keys.get_by_role("row", name="staying").get_by_role("button", name="Revoke").click()
+    await page.get_by_role("button", name="Yes, revoke").click()
+    await keys.get_by_role("alert").get_by_role("button", name="Close").click()
+    await expect(keys.get_by_role("alert")).to_be_hidden()
+    await expect(told).to_be_visible()
+    await keys.get_by_label("Name of a new key").fill("next")
+    await expect(keys.get_by_role("button", name="Create a key")).to_be_disabled()
+    await keys.get_by_role("button", name="I have it").click()
+    await expect(keys.get_by_role("button", name="Create a key")).to_be_enabled()
+
+
 async def test_who_revokes_the_browsers_own_key_is_signed_out(
     platform: Platform, page: Page, page_problems: PageProblems
 ) -> None:
