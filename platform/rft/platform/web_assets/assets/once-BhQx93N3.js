@@ -1,1 +1,0 @@
-import{ct as e,ot as t}from"./State-BqLZahJ-.js";var n=e(t(),1),r=16;function i(){let e=(0,n.useRef)({order:``,key:``});return t=>{let n=JSON.stringify(t);return e.current.order!==n&&(e.current={order:n,key:a()}),e.current.key}}function a(){return[...crypto.getRandomValues(new Uint8Array(r))].map(e=>e.toString(16).padStart(2,`0`)).join(``)}export{i as t};

@@ -1,0 +1,1 @@
+function e(...e){let t=e.find(e=>e.error!==null);return{error:t?.error??null,onClose:()=>t?.reset()}}export{e as t};
