@@ -73,7 +73,7 @@ class Settings(BaseSettings):
     lease_ttl_s: float = Field(default=60.0, gt=0)
     """How long a silent worker keeps a job, and a heartbeat longer. The embedded form sets 8."""
     heartbeat_s: float = Field(default=15.0, gt=0)
-    """How often a worker renews its lease. The embedded form sets 2."""
+    """How often a worker renews its lease; at least four times in `lease_ttl_s`. The embedded form sets 2."""
     reconcile_s: float = Field(default=5.0, gt=0)
     """How often lost jobs are looked for. The embedded form sets 2."""
     min_free_bytes: int = Field(default=256 << 20, ge=0)

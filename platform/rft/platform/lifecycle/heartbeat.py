@@ -32,6 +32,7 @@ class Heartbeat:
     lease: Lease
     ttl_s: float
     every_s: float
+    """At most a quarter of `ttl_s`, whatever is asked for: a beat, and others after one that failed, must fit in."""
     confirmed_at: float
     """`time.monotonic()` before the lease was asked for: the lease stands at least `ttl_s` from here."""
     on_lost: Callable[[], None]
@@ -51,6 +52,9 @@ class Heartbeat:
     _task: "asyncio.Task[None] | None" = None
     _beats: "list[asyncio.Task[bool]]" = field(default_factory=list["asyncio.Task[bool]"], init=False)
     """Under way, oldest first."""
+
+    def __post_init__(self) -> None:
+        self.every_s = min(self.every_s, self.ttl_s / 4)
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._run())
@@ -162,7 +166,7 @@ class Heartbeat:
 
     def _left_s(self) -> float:
         """Until which we may go on without word from the database: short of the lease's end, on our own clock."""
-        return self.confirmed_at + self.ttl_s - min(self.every_s, self.ttl_s / 4) - time.monotonic()
+        return self.confirmed_at + self.ttl_s - self.every_s - time.monotonic()
 
     def _lose(self, reason: str) -> None:
         if self.is_over or self.is_lost:
