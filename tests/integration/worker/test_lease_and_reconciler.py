@@ -24,6 +24,7 @@ from rft.platform.queue.messages import RUN_JOB, VALIDATE_JOB, TaskMessage
 from rft.platform.store.database import Database
 from rft.platform.store.key_rotation import rotate_key
 from rft.platform.store.secret_box import KEY_FILE, SecretBox
+from rft.platform.worker import reconciler
 from rft.platform.worker.reconciler import reconcile_forever, reconcile_once
 from tests.integration.worker.workbench import AT_ONCE, Workbench
 from tests.shared.turned_clock import TurnedClock
@@ -275,6 +276,24 @@ async def test_silent_workers_lose_their_jobs_and_lost_messages_are_enqueued_aga
     assert await reconcile_once(bench.database, AT_ONCE, reconcile_s=1000, enqueuer=messages.append) == []
     enqueued = await reconcile_once(bench.database, AT_ONCE, reconcile_s=0, enqueuer=messages.append)
     assert {(message.task_name, message.job_id) for message in enqueued} == {(RUN_JOB, silent), (VALIDATE_JOB, fresh)}
+
+
+async def test_many_queued_jobs_are_enqueued_a_part_a_round_the_oldest_first(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All hosts are busy: each message would end in a refusal."""
+    monkeypatch.setattr(reconciler, "_ENQUEUED", 2)
+    queued = [await bench.queued_job() for _ in range(3)]
+    unvalidated = [await bench.new_job() for _ in range(3)]
+    await bench.do("update jobs set enqueued_at = null")
+
+    async def enqueued() -> list[str]:
+        work = reconcile_once(bench.database, AT_ONCE, reconcile_s=1000, enqueuer=bench.enqueued.append)
+        return sorted(message.job_id for message in await work)
+
+    assert await enqueued() == sorted([*unvalidated, *queued[:2]])
+    assert await enqueued() == queued[2:]
+    assert await enqueued() == []
 
 
 async def test_lost_jobs_are_requeued_while_the_key_of_the_secrets_is_rotated(bench: Workbench, tmp_path: Path) -> None:

@@ -57,10 +57,9 @@ class ReconcilerRepository:
         cursor = await self._connection.execute(_REQUEUE_EXPIRED, {**REQUEUE.values(), "silent": list(silent)})
         return [(job_id, token) for job_id, token in await cursor.fetchall()]
 
-    async def unanswered(self, *, after_s: float) -> list[tuple[str, JobStatus]]:
-        """Jobs that wait and whose message was not answered for so long; it counts as sent again now."""
-        cursor = await self._connection.execute(_UNANSWERED, {"after_s": after_s})
-        return [(job_id, JobStatus(status)) for job_id, status in await cursor.fetchall()]
+    async def unanswered(self, status: JobStatus, *, after_s: float, limit: int | None = None) -> list[str]:
+        """The oldest jobs that wait so and whose message was not answered for so long; it counts as sent again now."""
+        return await self._ids(_UNANSWERED, {"status": status, "after_s": after_s, "limit": limit})
 
     async def _ids(self, query: LiteralString, values: Mapping[str, object]) -> list[str]:
         cursor = await self._connection.execute(query, values)
@@ -90,9 +89,10 @@ _REQUEUE_EXPIRED: LiteralString = (
 )
 _UNANSWERED: LiteralString = (
     "update jobs set enqueued_at = clock_timestamp() where id in ("
-    "select id from jobs where status in ('validating_files', 'queued')"
+    "select id from jobs where status = %(status)s"
     " and not is_cancel_requested and " + EXPIRED + " and (enqueued_at is null"
-    " or enqueued_at < clock_timestamp() - make_interval(secs => %(after_s)s))" + UNLOCKED + ") returning id, status"
+    " or enqueued_at < clock_timestamp() - make_interval(secs => %(after_s)s))"
+    " order by created_at, id limit %(limit)s" + UNLOCKED + ") returning id"
 )
 _LEFT_OPEN: LiteralString = (
     "update jobs set enqueued_at = clock_timestamp() where id in (select id from jobs where "

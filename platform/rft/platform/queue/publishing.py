@@ -44,17 +44,25 @@ def celery_enqueuer() -> Enqueuer:
 
 
 async def enqueue_all(messages: Sequence[TaskMessage], enqueuer: Enqueuer | None = None) -> None:
-    """Publish all messages; through Celery by default.
+    """Publish all messages; through Celery by default. After one that the broker says nothing to, no more.
 
     Never raises: the rows are committed, and the reconciler enqueues again what was not answered.
     """
-    for message in messages:
+    for sent, message in enumerate(messages, start=1):
         try:
-            # Before the clock runs: on a busy machine the first import alone takes as long as publishing may.
-            enqueue = enqueuer or await asyncio.to_thread(celery_enqueuer)
-            publishing = asyncio.get_running_loop().run_in_executor(_PUBLISHERS, enqueue, message)
-            await asyncio.wait_for(publishing, ENQUEUE_TIMEOUT_S)
+            await _enqueue(message, enqueuer)
         except Exception as error:
             _LOG.warning(
                 "%s for %s was not published, the reconciler will: %r", message.task_name, message.job_id, error
             )
+            if isinstance(error, TimeoutError):
+                if sent < len(messages):
+                    _LOG.warning("the broker says nothing: it is not asked for %d more", len(messages) - sent)
+                return
+
+
+async def _enqueue(message: TaskMessage, enqueuer: Enqueuer | None) -> None:
+    # Before the clock runs: on a busy machine the first import alone takes as long as publishing may.
+    enqueue = enqueuer or await asyncio.to_thread(celery_enqueuer)
+    publishing = asyncio.get_running_loop().run_in_executor(_PUBLISHERS, enqueue, message)
+    await asyncio.wait_for(publishing, ENQUEUE_TIMEOUT_S)

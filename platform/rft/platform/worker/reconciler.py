@@ -28,6 +28,9 @@ from rft.platform.store.database import Database
 _LOG = logging.getLogger(__name__)
 _UNHEARD_ROUNDS = 4
 """A message that was not answered for this many rounds is sent again."""
+_ENQUEUED = 16
+"""Queued jobs whose messages are sent in a round. Whichever worker takes one runs the oldest job, and most are refused:
+all hosts are busy."""
 _BEYOND_BEAT_S = 1.0
 """Longer than a beat takes to arrive."""
 _WORKERS_BEAT_S: float = Settings.model_fields["heartbeat_s"].default
@@ -95,7 +98,10 @@ async def _reconcile_jobs(
     left = [TaskMessage(RUN_JOB, job_id) for job_id in over]
     if found.waited_for:  # Whoever lives after all has a slot, which looks free until the next beat.
         return left
-    return left + [
-        TaskMessage(RUN_JOB if status is JobStatus.QUEUED else VALIDATE_JOB, job_id)
-        for job_id, status in await jobs.unanswered(after_s=unheard_s)
+    unvalidated = await jobs.unanswered(JobStatus.VALIDATING_FILES, after_s=unheard_s)
+    queued = await jobs.unanswered(JobStatus.QUEUED, after_s=unheard_s, limit=_ENQUEUED)
+    return [
+        *left,
+        *(TaskMessage(VALIDATE_JOB, job_id) for job_id in unvalidated),
+        *(TaskMessage(RUN_JOB, job_id) for job_id in queued),
     ]
