@@ -132,6 +132,23 @@ async def test_bad_lines_are_named_and_counted(bench: Workbench) -> None:
     assert job["finished_at"] is not None
 
 
+@pytest.mark.parametrize("stored", [jsonl(*({**ROW, "n": n} for n in range(4))), b""], ids=["a part", "nothing"])
+async def test_a_file_that_the_disk_has_lost_a_part_of_is_not_trained_on(bench: Workbench, stored: bytes) -> None:
+    """As after a power cut: every line that is left is a row."""
+    job_id = await bench.new_job()
+    file_id = (await bench.job(job_id))["training_file"]
+    path = bench.settings.files_dir / file_id
+    uploaded = path.stat().st_size
+    path.write_bytes(stored)
+    assert await validate_job(job_id, bench.context()) == "failed"
+    error = (await bench.job(job_id))["error"]
+    assert (error["code"], error["param"]) == ("invalid_training_file", "training_file")
+    assert error["message"] == (
+        f"File {file_id} is damaged: {len(stored)} bytes are stored of the {uploaded} that were uploaded."
+        " Upload it again."
+    )
+
+
 async def test_a_job_says_where_it_stopped_to_read_its_bad_file(bench: Workbench) -> None:
     job_id = await bench.new_job(jsonl(ROW) + b"x\n" * 5_000_000)
     assert await validate_job(job_id, bench.context()) == "failed"

@@ -1,6 +1,7 @@
 """Bytes of files, by key. Small enough a protocol for any object storage."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import cache
@@ -45,7 +46,7 @@ class FileStore(Protocol):
     async def put(self, key: str, chunks: AsyncIterator[bytes]) -> int:
         """Store the chunks and count their bytes; when the iterator raises, nothing is left behind.
 
-        Raises BytesNotStored.
+        Not even a power cut loses them once this returns. Raises BytesNotStored.
         """
         ...
 
@@ -80,7 +81,11 @@ class LocalFileStore:
                 self._store, key, counted(), chunk_size=_CHUNK_BYTES, max_concurrency=_PARTS_IN_FLIGHT
             )
         except ObstoreError as error:
-            raise BytesNotStored(f"the bytes of {key} were not stored: {error}") from error
+            raise _not_stored(key, error) from error
+        try:
+            await asyncio.to_thread(self._sync, key)
+        except OSError as error:  # Apart from the above: what the chunks raise is not the store's.
+            raise _not_stored(key, error) from error
         return size
 
     async def open(self, key: str) -> AsyncIterator[bytes]:
@@ -102,6 +107,15 @@ class LocalFileStore:
         except (ObstoreError, OSError) as error:
             raise BytesNotDeleted(f"the bytes of {key} could not be deleted: {_reason(error)}") from error
 
+    def _sync(self, key: str) -> None:
+        """The store itself leaves bytes and name to the system's cache. Raises OSError."""
+        for path in (self._directory / key, self._directory):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
     def _delete_unfinished(self, key: str) -> None:
         """What a `put` that was killed has left; the store itself neither lists nor deletes it."""
         with suppress(FileNotFoundError):
@@ -115,6 +129,10 @@ async def _bytes_of(key: str, found: "GetResult") -> AsyncIterator[bytes]:
             yield bytes(chunk)
     except ObstoreError as error:
         raise _unreadable(key, error) from error
+
+
+def _not_stored(key: str, error: Exception) -> BytesNotStored:
+    return BytesNotStored(f"the bytes of {key} were not stored: {error}")
 
 
 def _unreadable(key: str, error: ObstoreError) -> BytesUnreadable:

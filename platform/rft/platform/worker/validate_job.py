@@ -56,6 +56,8 @@ class _FileRead:
     check: DatasetCheck
     report: DatasetReport | None
     """None when the file is gone."""
+    damage: str | None = None
+    """In what the bytes are not those that were uploaded."""
 
     @property
     def label(self) -> str:
@@ -170,18 +172,21 @@ class Validation:
 
     async def _read(self, param: str, file_id: str, file: FileRow | None, check: DatasetCheck) -> _FileRead:
         """Raises LeaseLost and BytesUnreadable."""
-        report = None
-        if file is not None:
-            try:
-                async for chunk in await self.context.file_store.open(file.storage_key):
-                    self.beat.check()
-                    await asyncio.to_thread(check.feed, chunk)
-                    if check.is_over:
-                        break
-                report = check.end()
-            except BytesMissing as error:
-                _LOG.error("%s: %s", self.lease.id, error)
-        return _FileRead(param, file_id, check, report)
+        if file is None:
+            return _FileRead(param, file_id, check, None)
+        read = 0
+        try:
+            async for chunk in await self.context.file_store.open(file.storage_key):
+                self.beat.check()
+                read += len(chunk)
+                await asyncio.to_thread(check.feed, chunk)
+                if check.is_over:
+                    return _FileRead(param, file_id, check, check.end())
+        except BytesMissing as error:
+            _LOG.error("%s: %s", self.lease.id, error)
+            return _FileRead(param, file_id, check, None)
+        damage = None if read == file.bytes else f"{read} bytes are stored of the {file.bytes} that were uploaded"
+        return _FileRead(param, file_id, check, check.end(), damage)
 
     async def _queue(
         self,
@@ -317,6 +322,8 @@ def _error(files: Sequence[_FileRead]) -> JobError | None:
 def _problem(file: _FileRead) -> str | None:
     if file.report is None:
         return f"File {file.file_id} was deleted or has expired."
+    if file.damage is not None:
+        return f"File {file.file_id} is damaged: {file.damage}. Upload it again."
     if file.report.problems:
         return f"File {file.file_id} has {file.report.summary()}"
     return None if file.report.rows else f"File {file.file_id} holds no rows."
