@@ -182,6 +182,11 @@ class Home:
         self._remember(server_root=str(root))
         return root
 
+    def written_folders(self) -> set[Path]:
+        """The home, and the server root where one is known. Writes nothing: a disk may be full. Raises OSError."""
+        known = self.state().server_root
+        return {self.path} if known is None else {self.path, Path(known)}
+
     def server_dir(self, name: str) -> Path:
         """A 0700 folder below the server root that belongs to whoever runs the servers."""
         folder = self.server_root() / name

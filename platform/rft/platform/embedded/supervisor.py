@@ -127,7 +127,7 @@ class Supervisor:
             )
             root = f"http://{f'[{host}]' if ':' in host else host}:{port}"
             self._announce(root, api_key, sign_in_url(root, sign_in_token))
-            await asyncio.gather(*map(self._keep_alive, self._parts), self._keep_logs_small())
+            await asyncio.gather(*map(self.keep_alive, self._parts), self._keep_logs_small())
 
     async def _start_servers(self) -> tuple[str, str]:
         """URLs of database and broker, given or embedded."""
@@ -179,7 +179,7 @@ class Supervisor:
             "           signs one browser in, once; `rft dashboard` prints another link\nCtrl-C stops everything."
         )
 
-    async def _keep_alive(self, part: Part) -> None:
+    async def keep_alive(self, part: Part) -> None:
         """Start the part again whenever it has died, sooner the longer it lived."""
         pause_s = _FIRST_PAUSE_S
         while True:
@@ -188,10 +188,10 @@ class Supervisor:
             lived_s = time.monotonic() - born
             pause_s = _FIRST_PAUSE_S if lived_s > _STABLE_S else pause_s
             self._say(f"{part.name} {_exit_message(part.process)}; starting it again")
-            self._tell_full_disk()
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             try:
+                self._tell_full_disk()
                 await part.start()
             except (StartFailed, OSError) as problem:
                 self._say(f"{part.name}: {problem}")
@@ -202,8 +202,8 @@ class Supervisor:
             await asyncio.to_thread(self._home.cut_logs)
 
     def _tell_full_disk(self) -> None:
-        """What ends a server and keeps it from starting, in words."""
-        for folder in {self._home.path, self._home.server_root()}:
+        """What ends a server and keeps it from starting, in words. Raises OSError."""
+        for folder in self._home.written_folders():
             if has_nothing_left(folder):
                 self._say(f"the disk that holds {folder} is full; all goes on by itself once there is room")
 
