@@ -204,7 +204,7 @@ def _environment() -> dict[str, str]:
 
 def _lock_lines(lock_file: Path) -> list[str]:
     try:
-        return lock_file.read_text().splitlines()
+        return lock_file.read_text(errors="replace").splitlines()
     except FileNotFoundError:
         return []
 
@@ -218,15 +218,24 @@ def _is_ready(data: Path, pid: int) -> bool:
 async def _clear_lock_file(lock_file: Path, data: Path) -> None:
     """End a server that outlived its supervisor; remove the file when its process is a zombie or a stranger.
 
+    One that names no process, as a full disk or a power cut leaves it, would keep Postgres from starting for ever.
     Allowed only because the home's lock is ours: no other supervisor can have a server here.
     """
-    lines = _lock_lines(lock_file)
-    if not lines or not has_proc():
-        return
-    owner = identify(int(lines[0]))
-    if owner is not None and _is_server_on(owner, data):
-        await end_all([owner], signal.SIGINT, _LOCKED_PATIENCE_S)
+    pid = _locked_by(lock_file)
+    if pid is not None:
+        if not has_proc():
+            return
+        owner = identify(pid)
+        if owner is not None and _is_server_on(owner, data):
+            await end_all([owner], signal.SIGINT, _LOCKED_PATIENCE_S)
     await asyncio.to_thread(lock_file.unlink, missing_ok=True)
+
+
+def _locked_by(lock_file: Path) -> int | None:
+    try:
+        return int(_lock_lines(lock_file)[0])
+    except (IndexError, ValueError):
+        return None
 
 
 def _clear_sockets(folder: Path) -> None:
