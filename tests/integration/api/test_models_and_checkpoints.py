@@ -1,5 +1,9 @@
 """Models and checkpoints through the official SDK, with rows as a runner writes them."""
 
+import hashlib
+import io
+import zipfile
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +12,11 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError, NotFoundError
 from psycopg.types.json import Jsonb
 
+from rft.platform.api.dependencies import Services
+from rft.platform.models.endpoints import retrieve_model_adapter
+from rft.platform.store.database import Database
+from rft.platform.store.file_store import LocalFileStore
+from rft.platform.store.secret_box import SecretBox
 from tests.shared.running_api import Api, collect
 
 STEPS = {0: True, 2: True, 4: False, 6: True}
@@ -129,6 +138,36 @@ async def test_base_models_and_models_in_the_making_stay(client: AsyncOpenAI, jo
     with pytest.raises(BadRequestError, match="running") as raised:
         await client.models.delete(f"ft:tiny:local:my-run:{job_id[-8:]}:ckpt-step-2")
     assert raised.value.code == "model_in_use"
+
+
+async def test_an_adapter_s_download_holds_no_connection_while_it_reads_the_files(
+    job_id: str, api: Api, migrated_url: str
+) -> None:
+    """They may be three of half a gigabyte: a few downloads would leave no connection to anybody else."""
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        (adapter(api, job_id, 6) / name).write_text("{}")
+    read = list[str]()
+
+    class WatchedStore(LocalFileStore):
+        async def open(self, key: str) -> AsyncIterator[bytes]:
+            await database.ping()
+            read.append(key)
+            return await super().open(key)
+
+    async with Database(migrated_url, max_connections=1) as database:
+        services = Services(
+            settings=api.settings,
+            database=database,
+            file_store=WatchedStore(api.settings.files_dir),
+            secret_box=SecretBox.at(api.settings.home),
+        )
+        reply = await retrieve_model_adapter(services, f"ft:tiny:local:my-run:{job_id[-8:]}")
+        archive = b"".join([bytes(piece) async for piece in reply.body_iterator if not isinstance(piece, str)])
+    card = zipfile.ZipFile(io.BytesIO(archive)).read("README.md").decode()
+    [file_id] = read
+    stored = (api.settings.files_dir / file_id).read_bytes()
+    assert f"`{file_id}`" in card
+    assert hashlib.sha256(stored).hexdigest() in card
 
 
 async def test_checkpoint_permissions_make_the_round_trip(client: AsyncOpenAI, job_id: str) -> None:

@@ -40,7 +40,8 @@ async def list_models(uow: Uow, settings: AppSettings) -> ModelList:
 async def retrieve_model_adapter(services: AppServices, model: str) -> StreamingResponse:
     """Ours: the adapter as PEFT reads it, with tokenizer, chat template and a model card, in one zip."""
     async with reading(services.database) as uow:
-        pieces = await service.open_archive(uow, services.settings, services.file_store, model)
+        found = await service.find_exported(uow, services.settings, model)
+    pieces = await service.open_archive(found, services.file_store)
     name = quote(f"{model.replace(':', '_').replace('/', '_')}.zip")
     return StreamingResponse(
         pieces, media_type="application/zip", headers={"content-disposition": f"attachment; filename*=utf-8''{name}"}

@@ -4,8 +4,9 @@ import asyncio
 import hashlib
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -57,33 +58,51 @@ async def _fine_tuned_object(
     return _final_object(job, next((row for row in steps if row.step == (job.best_step or 0)), None), settings)
 
 
-async def open_archive(uow: UnitOfWork, settings: Settings, store: FileStore, name: str) -> Iterator[bytes]:
-    """The adapter of a fine-tuned model as a zip in pieces. Raises NotFound, BadRequest for a base model."""
+@dataclass(frozen=True, slots=True)
+class ExportedModel:
+    """All that the database says of a model whose adapter is handed out."""
+
+    model: ModelObject
+    job: JobRow
+    steps: Sequence[CheckpointRow]
+    files: Mapping[str, FileRow | None]
+    """The job's files, by their ids; None for one that was deleted or has expired."""
+
+
+async def find_exported(uow: UnitOfWork, settings: Settings, name: str) -> ExportedModel:
+    """A fine-tuned model to be handed out. Raises NotFound, BadRequest for a base model."""
     if name in base_models(settings):
         raise BadRequest(f"'{name}' is a base model: it has no adapter.", param="model", code="invalid_model")
     job, checkpoint = await find_fine_tuned(uow, settings, name)
-    model = await _fine_tuned_object(uow, settings, job, checkpoint)
-    sha256 = await _sha256_of_files(uow, store, job)
-    card = model_card(model, job, await CheckpointRepository(uow.connection).of_job(job.id), sha256)
+    files = FileRepository(uow.connection)
+    return ExportedModel(
+        model=await _fine_tuned_object(uow, settings, job, checkpoint),
+        job=job,
+        steps=await CheckpointRepository(uow.connection).of_job(job.id),
+        files={file_id: await files.get(file_id) for _, file_id in job.files},
+    )
+
+
+async def open_archive(found: ExportedModel, store: FileStore) -> Iterator[bytes]:
+    """Its adapter as a zip in pieces. Raises NotFound.
+
+    Reads the job's files whole, which takes seconds: the caller holds no connection to the database meanwhile.
+    """
+    sha256 = {file_id: await _sha256(file, store) for file_id, file in found.files.items()}
+    card = model_card(found.model, found.job, found.steps, sha256)
     stack = ExitStack()
     try:
-        files = await asyncio.to_thread(open_adapter, Path(model.path or ""), stack)
+        files = await asyncio.to_thread(open_adapter, Path(found.model.path or ""), stack)
     except OSError as error:
         stack.close()
         raise NotFound(
-            f"The checkpoint of the model '{name}' is no longer kept.", param="model", code="model_not_found"
+            f"The checkpoint of the model '{found.model.id}' is no longer kept.", param="model", code="model_not_found"
         ) from error
     return archive(files, card, stack)
 
 
-async def _sha256_of_files(uow: UnitOfWork, store: FileStore, job: JobRow) -> dict[str, str | None]:
-    """Of the job's files as they were uploaded, by their ids; None for one that was deleted or has expired."""
-    return {
-        file_id: await _sha256(await FileRepository(uow.connection).get(file_id), store) for _, file_id in job.files
-    }
-
-
 async def _sha256(file: FileRow | None, store: FileStore) -> str | None:
+    """Of a file as it was uploaded; None where its bytes are gone."""
     if file is None:
         return None
     digest = hashlib.sha256()
