@@ -9,10 +9,13 @@ from collections.abc import Callable, Sequence
 import uvicorn
 from fastapi import FastAPI
 
+from rft.core.bad_settings import BadSetting
 from rft.core.gc_tuning import collect_rarely
 from rft.core.open_files import allow_many_open_files
-from rft.gateway_service.settings import ServiceSettings
+from rft.gateway_service.settings import ServiceSettings, service_settings
 
+_BAD_SETTINGS = 2
+"""How it ends where starting it again changes nothing; its unit in deploy/ names the number. argparse's, too."""
 _GRACE_S = 10
 """How long calls may go on after a request to stop; their trainers make them again elsewhere."""
 
@@ -31,10 +34,14 @@ def serve(
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=port, help="port; 0 takes a free one (default: %(default)s)")
     given = parser.parse_args(arguments)
-    settings = ServiceSettings()
+    try:
+        settings = service_settings()
+    except BadSetting as problem:
+        sys.stderr.write(f"{program}: {problem}\n")
+        return _BAD_SETTINGS
     if settings.gateway_token is None and not _is_this_machine(given.host):
         sys.stderr.write(f"{program}: set RFT_GATEWAY_TOKEN to listen on {given.host}\n")
-        return 2
+        return _BAD_SETTINGS
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     config = uvicorn.Config(
         make_app(settings),

@@ -1,9 +1,20 @@
 """Settings of a gateway service, under the names that the platform uses; only a service's process reads them."""
 
-from pydantic import Field, IPvAnyNetwork, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+import logging
+from typing import Annotated
 
+from pydantic import AfterValidator, Field, IPvAnyNetwork, SecretStr, ValidationError
+from pydantic_core import PydanticCustomError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+
+from rft.core.bad_settings import bad_setting
 from rft.core.egress_settings import EgressSettings
+
+
+def _level(name: str) -> str:
+    if name not in logging.getLevelNamesMapping():
+        raise PydanticCustomError("log_level", "it is none of DEBUG, INFO, WARNING, ERROR and CRITICAL")
+    return name
 
 
 class ServiceSettings(BaseSettings):
@@ -29,10 +40,18 @@ class ServiceSettings(BaseSettings):
     """Whether tools and graders may live on this machine."""
     allow_cidrs: tuple[IPvAnyNetwork, ...] = ()
     """Private networks that tools and graders may live in, e.g. `["10.1.0.0/16"]`; there also without https. JSON."""
-    log_level: str = "INFO"
+    log_level: Annotated[str, AfterValidator(_level)] = "INFO"
     """Level of our own log lines."""
 
     @property
     def egress(self) -> EgressSettings:
         """What holds for every call to a customer's endpoint."""
         return EgressSettings.model_validate(self, from_attributes=True)
+
+
+def service_settings() -> ServiceSettings:
+    """As the environment has them now. Raises BadSetting."""
+    try:
+        return ServiceSettings()
+    except (SettingsError, ValidationError) as problem:
+        raise bad_setting(ServiceSettings, problem) from problem

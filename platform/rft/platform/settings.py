@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AliasChoices, Field, IPvAnyNetwork, ValidationError
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from rft.core.bad_settings import bad_setting
 from rft.core.chat_spec import BaseModelSetting
 from rft.core.devices import parse_devices
 from rft.core.egress_settings import EgressSettings
-from rft.core.errors import RftError
 from rft.core.spec import MAX_IMPORTANCE_GAP, BaseDtype, ShardBase
 
 
@@ -24,10 +24,6 @@ def _default_home() -> Path:
     if os.geteuid() == 0:
         return Path("/var/lib/rft")
     return Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "rft"
-
-
-class BadSetting(RftError):
-    """The environment sets something to what it cannot be; the message names the variables."""
 
 
 def _devices(text: str | None) -> str | None:
@@ -286,24 +282,5 @@ def settings() -> Settings:
     """The process's settings, read once. Raises BadSetting."""
     try:
         return Settings()  # pyright: ignore[reportCallIssue]
-    except SettingsError as problem:
-        # Raised where a variable that is to be JSON is none; its words name the field and no variable.
-        names = {name: _variable(name) for name in Settings.model_fields}
-        named = next((names[name] for name in names if f'"{name}"' in str(problem)), "a setting")
-        raise BadSetting(f"{named} is wrong: it is not JSON ({problem.__cause__ or problem})") from problem
-    except ValidationError as problem:
-        raise BadSetting("; ".join(_message(error) for error in problem.errors())) from problem
-
-
-def _message(error: ErrorDetails) -> str:
-    """Without the value, which may be a secret."""
-    name, *inside = map(str, error["loc"])
-    variable = _variable(name) if name in Settings.model_fields else name.upper()
-    where = f" (at '{'.'.join(inside)}')" if inside else ""
-    return f"{variable} is wrong{where}: {error['msg'][0].lower()}{error['msg'][1:]}"
-
-
-def _variable(field: str) -> str:
-    """The environment variable that sets it."""
-    is_bare = isinstance(Settings.model_fields[field].validation_alias, AliasChoices)
-    return field.upper() if is_bare else f"RFT_{field.upper()}"
+    except (SettingsError, ValidationError) as problem:
+        raise bad_setting(Settings, problem) from problem

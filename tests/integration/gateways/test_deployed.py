@@ -75,11 +75,34 @@ def test_a_process_that_is_killed_for_memory_stops_no_service(name: str) -> None
     assert parser["Service"]["OOMPolicy"] == "continue"
 
 
-def test_wrong_settings_are_not_tried_again_and_again(unit: configparser.ConfigParser) -> None:
-    environment = {"RFT_GATEWAY_HOST": "0.0.0.0"}
-    without_token = {name: value for name, value in os.environ.items() if name != "RFT_GATEWAY_TOKEN"}
-    ended = subprocess.run(command(unit, "tool", environment), env=without_token, capture_output=True, check=False)
-    assert str(ended.returncode) in unit["Service"]["RestartPreventExitStatus"].split()
+@pytest.mark.parametrize("name", ["rft.service", "rft-gateway@.service"])
+def test_a_service_is_started_again_for_as_long_as_it_takes(name: str) -> None:
+    """systemd gives up for good otherwise, after five attempts in ten seconds."""
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(DEPLOY / "systemd" / name)
+    assert (parser["Unit"]["StartLimitIntervalSec"], parser["Service"]["Restart"]) == ("0", "always")
+
+
+@pytest.mark.parametrize(
+    ("host", "wrong", "said"),
+    [
+        ("0.0.0.0", {}, "set RFT_GATEWAY_TOKEN to listen on 0.0.0.0"),
+        ("127.0.0.1", {"RFT_ALLOW_CIDRS": "nonsense"}, "RFT_ALLOW_CIDRS is wrong: it is not JSON"),
+        ("127.0.0.1", {"RFT_ALLOW_CIDRS": '["nonsense"]'}, "RFT_ALLOW_CIDRS is wrong (at '0"),
+        ("127.0.0.1", {"RFT_MAX_CALL_BYTES": "s3cret"}, "RFT_MAX_CALL_BYTES is wrong: input should be"),
+        ("127.0.0.1", {"RFT_LOG_LEVEL": "s3cret"}, "RFT_LOG_LEVEL is wrong: it is none of DEBUG"),
+    ],
+)
+def test_wrong_settings_are_told_in_a_line_and_not_tried_again_and_again(
+    unit: configparser.ConfigParser, host: str, wrong: dict[str, str], said: str
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RFT_")} | wrong
+    start = command(unit, "tool", {"RFT_GATEWAY_HOST": host})
+    ended = subprocess.run(start, env=environment, capture_output=True, text=True, check=False)
+    assert str(ended.returncode) in unit["Service"]["RestartPreventExitStatus"].split(), ended.stderr
+    assert ended.stderr.startswith(f"python -m rft.tool_gateway: {said}")
+    assert ended.stderr.count("\n") == 1
+    assert "s3cret" not in ended.stderr
 
 
 def test_every_setting_of_the_services_is_in_their_example() -> None:

@@ -3,8 +3,9 @@
 import pytest
 from typer.testing import CliRunner
 
+from rft.core.bad_settings import BadSetting
 from rft.platform.cli.app import app
-from rft.platform.settings import BadSetting, settings
+from rft.platform.settings import settings
 
 
 @pytest.mark.parametrize(

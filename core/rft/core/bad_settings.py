@@ -1,0 +1,34 @@
+"""What is wrong with the environment that settings are read from: one line, with variables and no values. Pure."""
+
+from pydantic import AliasChoices, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, SettingsError
+
+from rft.core.errors import RftError
+
+
+class BadSetting(RftError):
+    """The environment sets something to what it cannot be; the message names the variables."""
+
+
+def bad_setting(settings: type[BaseSettings], problem: SettingsError | ValidationError) -> BadSetting:
+    """Why these settings, whose variables begin with `RFT_`, could not be read."""
+    if isinstance(problem, ValidationError):
+        return BadSetting("; ".join(_message(settings, error) for error in problem.errors()))
+    # Raised where a variable that is to be JSON is none; its words name the field and no variable.
+    named = (_variable(settings, field) for field in settings.model_fields if f'"{field}"' in str(problem))
+    return BadSetting(f"{next(named, 'a setting')} is wrong: it is not JSON ({problem.__cause__ or problem})")
+
+
+def _message(settings: type[BaseSettings], error: ErrorDetails) -> str:
+    """Without the value, which may be a secret."""
+    name, *inside = map(str, error["loc"])
+    variable = _variable(settings, name) if name in settings.model_fields else name.upper()
+    where = f" (at '{'.'.join(inside)}')" if inside else ""
+    return f"{variable} is wrong{where}: {error['msg'][0].lower()}{error['msg'][1:]}"
+
+
+def _variable(settings: type[BaseSettings], field: str) -> str:
+    """The environment variable that sets it."""
+    is_bare = isinstance(settings.model_fields[field].validation_alias, AliasChoices)
+    return field.upper() if is_bare else f"RFT_{field.upper()}"
