@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from rft.core.spec import RunSecrets
-from rft.platform.store import key_file
+from rft.platform.store import key_file, secret_box
 from rft.platform.store.key_rotation import SEALED_COLUMNS, RotationRunning, rotate_key
 from rft.platform.store.secret_box import KEY_FILE, SecretBox, SecretsUnreadable
 
@@ -56,8 +56,8 @@ def test_a_rotation_seals_everything_anew_under_running_processes(migrated_url: 
     done = rotate_key(file, migrated_url, sleep=meanwhile)
     assert (done.resealed, done.unreadable) == (2, 0), "what was sealed meanwhile was sealed with the new key"
     assert read_all(migrated_url, running) == read_all(migrated_url, SecretBox.at(tmp_path)) == 4
-    (new,) = key_file.read(file)
-    assert new != old
+    new, previous = key_file.read(file)
+    assert (new != old, previous) == (True, old)
     assert file.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in tmp_path.iterdir()] == [KEY_FILE]
 
@@ -87,8 +87,42 @@ def test_an_interrupted_rotation_loses_nothing_and_the_next_one_finishes(migrate
     fill(migrated_url, box, "b")
     assert read_all(migrated_url, box) == read_all(migrated_url, SecretBox.at(tmp_path)) == 4
     assert rotate_key(file, migrated_url, settle_s=0).unreadable == 0
-    assert len(key_file.read(file)) == 1
+    assert len(key_file.read(file)) == 2
     assert read_all(migrated_url, box) == 4
+
+
+def test_a_key_goes_with_the_next_rotation_but_one(migrated_url: str, tmp_path: Path) -> None:
+    box, file, keys = SecretBox.at(tmp_path), tmp_path / KEY_FILE, list[bytes]()
+    fill(migrated_url, box, "a")
+    for _ in range(3):
+        keys.append(key_file.read(file)[0])
+        rotate_key(file, migrated_url, settle_s=0)
+    newest, previous = key_file.read(file)
+    assert previous == keys[-1]
+    assert newest not in keys
+    assert read_all(migrated_url, box) == 2
+
+
+def test_a_host_that_sees_the_new_key_late_loses_nothing(
+    migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shares the folder over NFS, whose clients keep for a while what they were told of a file."""
+    here, elsewhere, file = SecretBox.at(tmp_path), SecretBox.at(tmp_path), tmp_path / KEY_FILE
+    fill(migrated_url, here, "before")
+    found = file.stat()
+
+    def identity(path: Path) -> tuple[int, int, int]:
+        assert path == file
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    rotate_key(file, migrated_url, settle_s=0)
+    assert read_all(migrated_url, here) == 2
+    with monkeypatch.context() as cached:
+        cached.setattr(secret_box, "_identity", identity)
+        fill(migrated_url, elsewhere, "late")
+        assert read_all(migrated_url, elsewhere) == 4
+    assert read_all(migrated_url, here) == 4
+    assert rotate_key(file, migrated_url, settle_s=0).unreadable == 0
 
 
 def test_half_a_pass_loses_nothing(migrated_url: str, tmp_path: Path) -> None:

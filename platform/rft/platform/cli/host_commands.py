@@ -238,7 +238,7 @@ def retire_secret(
 
 @secrets_app.add_on_host("rotate-key")
 def rotate_key(settings: "Settings") -> None:
-    """Seal everything at rest with a new key and drop the old one. The platform may go on running."""
+    """Seal everything at rest with a new key; the old one goes at the next time. The platform may go on running."""
     import psycopg
 
     from rft.platform.store.key_file import KeyFileUnusable

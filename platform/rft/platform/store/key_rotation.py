@@ -1,6 +1,7 @@
-"""Another key for the secrets at rest: every sealed column is sealed again, then the old key is dropped.
+"""Another key for the secrets at rest: every sealed column is sealed again, and the key before the old one is dropped.
 
-Killed at any point, everything stays readable: the old key leaves the file when nothing is sealed with it any more.
+Killed at any point, everything stays readable: a key leaves the file when nothing is sealed with it any more. The old
+one stays until the next rotation: another host that shares the folder may seal with it for a minute more.
 """
 
 import time
@@ -65,7 +66,7 @@ def rotate_key(
     sleep: Callable[[float], None] = time.sleep,
     columns: tuple[SealedColumn, ...] = SEALED_COLUMNS,
 ) -> Rotation:
-    """Put a new key in front, seal everything with it, drop the others. Running processes follow the file.
+    """Put a new key in front, seal everything with it, drop all but the last one. Running processes follow the file.
 
     Waits `settle_s` before the second pass: what a request sealed with the old key may not be stored yet in the first.
     Raises RotationRunning, KeyFileUnusable, OSError, psycopg.Error; the next rotation finishes what one began.
@@ -79,7 +80,7 @@ def rotate_key(
         first = _reseal_all(connection, keyring, columns)
         sleep(settle_s)
         second = _reseal_all(connection, keyring, columns)
-        key_file.replace(path, keys[:1])
+        key_file.replace(path, keys[:2])
     return Rotation(first.resealed + second.resealed, second.unreadable)
 
 

@@ -1,6 +1,7 @@
 """Secrets at rest: header values of tools and graders, encrypted with keys that live beside the data."""
 
 import logging
+from contextlib import suppress
 from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
@@ -47,16 +48,19 @@ class SecretBox:
 
     def unseal_text(self, sealed: bytes) -> str:
         """What `seal_text` sealed. Raises SecretsUnreadable."""
-        try:
+        with suppress(InvalidToken):
             return self._fernet_now().decrypt(bytes(sealed)).decode()
+        try:
+            # Other hosts may share the folder, and see for up to a minute what its files were like before.
+            return self._fernet_now(must_read=True).decrypt(bytes(sealed)).decode()
         except InvalidToken as error:
             raise SecretsUnreadable(f"sealed with a key that is not in {KEY_FILE}") from error
 
-    def _fernet_now(self) -> MultiFernet:
+    def _fernet_now(self, *, must_read: bool = False) -> MultiFernet:
         # Keys are rotated under running processes: a look at the file's identity is all it costs to notice.
         try:
             identity = _identity(self._path)
-            if identity != self._seen:
+            if must_read or identity != self._seen:
                 self._fernet, self._seen = _fernet(self._path), identity
         except FileNotFoundError:
             _LOG.error("%s is gone; going on with the keys it held", KEY_FILE)
