@@ -82,6 +82,16 @@ async def test_a_figure_sorts_and_jobs_without_it_come_last(api: Api, ids: dict[
     assert await listed(api, order="asc") == ["finance small", "Finance LARGE", "coding"]
 
 
+async def test_a_job_that_runs_has_no_duration_yet_and_hides_no_other(
+    api: Api, ids: dict[str, str], migrated_url: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        started = "update jobs set status = 'running', started_at = now() - interval '300 s' where id = %s"
+        await connection.execute(started, (ids["coding"],))
+    assert await listed(api, sort="duration", order="asc") == ["finance small", "Finance LARGE", "coding"]
+    assert await listed(api, sort="duration") == ["Finance LARGE", "finance small", "coding"]
+
+
 async def test_a_page_goes_on_after_a_job_that_is_no_longer_among_them(api: Api, ids: dict[str, str]) -> None:
     async with httpx.AsyncClient(
         base_url=api.url, headers={"authorization": f"Bearer {api.key}"}, timeout=60.0

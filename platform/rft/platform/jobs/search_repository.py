@@ -57,6 +57,7 @@ async def search_jobs(
 
 
 # The figures that lists show: a reward is that of the final figures, and before there are any the latest validation's.
+# What still runs has no duration: one that grows from page to page would pass others by, which no page would show.
 _SEARCH: LiteralString = """
 with keyed as (
     select id, created_at,
@@ -75,7 +76,7 @@ with keyed as (
             when 'burst' then (resolved ->> 'batch_size')::double precision
                 * (resolved ->> 'group_size')::double precision
                 * (1 + coalesce((resolved ->> 'max_staleness')::double precision, 0))
-            when 'duration' then date_part('epoch', coalesce(finished_at, now()) - started_at)
+            when 'duration' then date_part('epoch', finished_at - started_at)
         end, '-infinity') as key,
         (%(metadata)s::jsonb is null or metadata @> %(metadata)s::jsonb)
         and (not %(is_metadata_null)s or metadata is null)
