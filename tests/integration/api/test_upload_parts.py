@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 import pytest
 from openai import (
-    APIStatusError,
     AsyncAzureOpenAI,
     AsyncOpenAI,
     BadRequestError,
@@ -229,20 +228,51 @@ async def test_a_bad_part_leaves_nothing(client: AsyncOpenAI, api: Api, body: by
 
 
 async def test_parts_are_bounded_one_by_one_and_together(client: AsyncOpenAI, api: Api) -> None:
-    made = await create(client, 8 << 20)
-    head, tail = part("data", b"", filename="upload").removesuffix(b"\r\n"), b"\r\n" + END
-    reply = await send_part(api, made.id, head + b"x" * ((64 << 20) + 1) + tail)
+    large, made = await create(client, 64 << 20), await create(client, 8 << 20)
+    reply = await send_part(api, large.id, a_part((64 << 20) + 1))
     assert (reply.status_code, reply.json()["error"]["code"]) == (413, "part_too_large")
     assert kept(api) == set()
-    for _ in range(2):
-        await add(client, made.id, b"x" * (8 << 20))
-    with pytest.raises(APIStatusError) as raised:
-        await add(client, made.id, b"x")
-    assert raised.value.code == "too_many_parts"
+    assert await refusal_of_part(api, made.id, (16 << 20) + 1) == "too_many_parts"
+    await add(client, made.id, b"x" * (9 << 20))
+    assert await refusal_of_part(api, made.id, (7 << 20) + 1) == "too_many_parts"
+    assert len(kept(api)) == 1
+    await add(client, made.id, b"x" * (7 << 20))
+    assert await refusal_of_part(api, made.id, 1) == "too_many_parts"
+
+
+async def test_parts_that_come_at_once_are_bounded_together(client: AsyncOpenAI, api: Api) -> None:
+    """Each finds room when it begins."""
+    made, begun, go_on = await create(client, len(ROW)), asyncio.Semaphore(0), asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield a_part(2 * len(ROW) - 1).removesuffix(END)
+        begun.release()
+        await go_on.wait()
+        yield END
+
+    sending = [asyncio.create_task(send_part(api, made.id, slow())) for _ in range(2)]
+    for _ in sending:
+        await begun.acquire()
+    await until(lambda: len(kept(api)) == 2, "the parts' bytes")
+    go_on.set()
+    assert sorted([(await part).status_code for part in sending]) == [200, 400]
+    await until(lambda: len(kept(api)) == 1, "the refused one's bytes to go")
+
+
+def a_part(size: int) -> bytes:
+    """A form with a part of so many bytes."""
+    return part("data", b"x" * size, filename="upload") + END
+
+
+async def refusal_of_part(api: Api, upload_id: str, size: int) -> str:
+    """Why a part of so many bytes is refused."""
+    reply = await send_part(api, upload_id, a_part(size))
+    assert reply.status_code == 400
+    return reply.json()["error"]["code"]
 
 
 async def test_a_part_that_comes_too_late_is_not_kept(client: AsyncOpenAI, api: Api) -> None:
-    made, arrived, go_on = await create(client), asyncio.Event(), asyncio.Event()
+    made, arrived, go_on = await create(client, 2 << 20), asyncio.Event(), asyncio.Event()
 
     async def slow() -> AsyncIterator[bytes]:
         yield part("data", ROW, filename="upload").removesuffix(b"\r\n") + b"x" * (2 << 20)

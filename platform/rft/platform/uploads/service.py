@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -12,10 +13,10 @@ from psycopg.rows import TupleRow
 
 from rft.core.ids import public_id
 from rft.platform.api.dependencies import Services
-from rft.platform.api.errors import BadRequest, NotFound, Unavailable
+from rft.platform.api.errors import BadRequest, NotFound, TooLarge, Unavailable
 from rft.platform.files.checking import DatasetChecks
 from rft.platform.files.incoming import Incoming
-from rft.platform.files.receiving import FileField, receive_form, whole_or_nothing
+from rft.platform.files.receiving import FileField, ReceivedForm, receive_form, whole_or_nothing
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.files.service import to_file_object
 from rft.platform.files.uploading import MAX_FILE_BYTES, ReceivedFile, new_file_id, refuse_bad_name
@@ -52,17 +53,18 @@ async def add_part(services: Services, upload_id: str, *, content_type: str, bod
     """Keep a part. Raises NotFound, BadRequest, TooLarge, Unavailable: nothing is kept."""
     async with services.database.transaction() as connection:
         upload = _pending(await _find(connection, upload_id), upload_id)
-        await _refuse_unless_room(UploadRepository(connection), upload)
+        room = await _room(UploadRepository(connection), upload)
     part_id = public_id("part_", secrets.token_bytes(24))
     incoming = Incoming(services.database, services.file_store, part_id, field=_DATA.name)
     async with whole_or_nothing(incoming, _DATA):
-        form = await receive_form(incoming, _DATA, _take_any_name, content_type=content_type, body=body)
+        form = await _receive_part(incoming, room, content_type=content_type, body=body)
         if form.bytes == 0:
             raise BadRequest("The part is empty.", param=_DATA.name, code="invalid_value")
         async with services.database.transaction() as connection:
             uploads = UploadRepository(connection)
             upload = _pending(await uploads.lock(upload_id), upload_id)
-            await _refuse_unless_room(uploads, upload)
+            if form.bytes > await _room(uploads, upload):  # Others may have come in meanwhile.
+                raise _no_room()
             await incoming.keep(connection)
             part = await uploads.add_part(upload_id, id=part_id, bytes=form.bytes)
     return PartObject.model_validate({"upload_id": upload_id, **part.model_dump()})
@@ -184,12 +186,31 @@ def _is_done(upload: UploadRow, wanted: UploadComplete) -> bool:
     return upload.status == "completed" and upload.part_ids == tuple(wanted.part_ids)
 
 
-async def _refuse_unless_room(uploads: UploadRepository, upload: UploadRow) -> None:
-    """A part may be sent twice, but not without end. Raises BadRequest."""
+async def _receive_part(
+    incoming: Incoming, room: int, *, content_type: str, body: AsyncIterator[bytes]
+) -> ReceivedForm:
+    """Store a part, of which no more is read than there is room for. Raises as `receive_form`."""
+    field = replace(_DATA, max_bytes=min(MAX_PART_BYTES, room))
+    try:
+        return await receive_form(incoming, field, _take_any_name, content_type=content_type, body=body)
+    except TooLarge as error:
+        if room >= MAX_PART_BYTES:
+            raise
+        raise _no_room() from error
+
+
+async def _room(uploads: UploadRepository, upload: UploadRow) -> int:
+    """Bytes that may still come: a part may be sent twice, but not without end. Raises BadRequest where none may."""
     parts = await uploads.parts(upload.id)
-    if len(parts) >= MAX_PARTS or sum(part.bytes for part in parts.values()) >= 2 * upload.bytes:
-        message = f"An upload may have {MAX_PARTS} parts at most, and not more than twice the bytes it was created for."
-        raise BadRequest(message, param=_DATA.name, code="too_many_parts")
+    room = 2 * upload.bytes - sum(part.bytes for part in parts.values())
+    if len(parts) >= MAX_PARTS or room <= 0:
+        raise _no_room()
+    return room
+
+
+def _no_room() -> BadRequest:
+    message = f"An upload may have {MAX_PARTS} parts at most, and not more than twice the bytes it was created for."
+    return BadRequest(message, param=_DATA.name, code="too_many_parts")
 
 
 async def _find(connection: AsyncConnection[TupleRow], upload_id: str) -> UploadRow:
