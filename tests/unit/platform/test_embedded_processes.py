@@ -1,5 +1,6 @@
 """Children die with us, are told apart from strangers, and homes make what they promise."""
 
+import asyncio
 import errno
 import os
 import signal
@@ -11,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from rft.gateway_service.hosts import is_own_host
 from rft.platform.embedded.connection import Connection, publish, read_connection, withdraw
 from rft.platform.embedded.faults import StartFailed
 from rft.platform.embedded.home import Home, write_private
 from rft.platform.embedded.postgres import refuse_root
 from rft.platform.embedded.process import ProcessId, descendants, end_all, identify, spawn, stop, wait_until
-from rft.platform.embedded.programs import child_environment
+from rft.platform.embedded.programs import child_environment, is_healthy, listen, reachable_address
 from rft.platform.embedded.service_user import ServiceUser
 
 SLEEP = "import time; time.sleep(100)"
@@ -135,6 +137,21 @@ def test_own_settings_win_over_embedded_defaults(monkeypatch: pytest.MonkeyPatch
     assert made["RFT_LEASE_TTL_S"] == "30"
     assert made["RFT_RECONCILE_S"] == "2"
     assert made["RFT_HOME"] == "/h"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_the_api_is_asked_for_its_health_by_a_name_that_it_takes_for_its_own(host: str) -> None:
+    """Where `RFT_ALLOWED_HOSTS` is set, it answers to no other."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        name = head.partition("\r\nHost: ")[2].partition("\r\n")[0]
+        writer.write(b"HTTP/1.1 200 OK\r\n" if is_own_host(name) else b"HTTP/1.1 403 Forbidden\r\n")
+        writer.close()
+
+    with listen(host, 0) as listener:
+        async with await asyncio.start_server(answer, sock=listener):
+            assert await is_healthy(*reachable_address(listener))
 
 
 def test_on_a_full_disk_logs_grown_large_are_emptied_without_a_copy(

@@ -41,6 +41,11 @@ def how_to_listen(problem: OSError) -> str:
     return "choose an address of this machine with --host"
 
 
+def authority(host: str, port: int) -> str:
+    """Both as URLs and `Host` headers have them: an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. Raises StartFailed."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -52,7 +57,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as problem:
         listener.close()
         what_to_do = how_to_listen(problem)
-        raise StartFailed(f"cannot listen on {host}:{port}: {problem.strerror}; {what_to_do}") from problem
+        raise StartFailed(f"cannot listen on {authority(host, port)}: {problem.strerror}; {what_to_do}") from problem
     listener.setblocking(False)
     return listener
 
@@ -132,7 +137,8 @@ async def is_healthy(host: str, port: int) -> bool:
         async with asyncio.timeout(2):
             reader, writer = await asyncio.open_connection(host, port)
             try:
-                writer.write(f"GET /health HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+                head = f"GET /health HTTP/1.1\r\nHost: {authority(host, port)}\r\nConnection: close\r\n\r\n"
+                writer.write(head.encode())
                 return (await reader.readline()).split()[1:2] == [b"200"]
             finally:
                 writer.close()

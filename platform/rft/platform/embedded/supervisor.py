@@ -17,7 +17,7 @@ from rft.platform.embedded.faults import AlreadyRunning, StartFailed
 from rft.platform.embedded.home import Home, write_private
 from rft.platform.embedded.postgres import EmbeddedPostgres
 from rft.platform.embedded.process import wait_until
-from rft.platform.embedded.programs import Api, Worker, listen, reachable_address
+from rft.platform.embedded.programs import Api, Worker, authority, listen, reachable_address
 from rft.platform.embedded.valkey import EmbeddedValkey
 from rft.platform.settings import Settings
 from rft.scratch.disk import has_nothing_left
@@ -125,7 +125,7 @@ class Supervisor:
                 Worker(self._home, env, settings.trainer_grace_s),
                 Api(self._home, listener, env),
             )
-            root = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            root = f"http://{authority(host, port)}"
             self._announce(root, api_key, sign_in_url(root, sign_in_token))
             await asyncio.gather(*map(self.keep_alive, self._parts), self._keep_logs_small())
 
