@@ -188,7 +188,8 @@ class Settings(BaseSettings):
     serving_idle_s: float = Field(default=600.0, gt=0)
     """A model that nobody has asked for so long leaves the memory."""
     serving_models: int = Field(default=2, ge=1)
-    """Base models that answer chat at a time on one host, each with any number of its checkpoints."""
+    """Base models that answer chat at a time for one API process, each with any number of its checkpoints. Several API
+    processes on a host start so many each."""
     serving_start_s: float = Field(default=60.0, gt=0)
     """How long a request waits while its model is loaded; after that it is told to come again."""
     serving_requests_at_once: int = Field(default=64, ge=1)
