@@ -35,6 +35,8 @@ class ServingProcess:
     has_listened: bool = False
     """It has served: its end is no failed start."""
     used_at: float = field(default_factory=time.monotonic)
+    expected_until: float = 0.0
+    """Who was told that it is being loaded comes again by then."""
     keeping: "asyncio.Task[None] | None" = None
 
     @property

@@ -5,6 +5,7 @@ import hashlib
 import secrets
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -47,6 +48,8 @@ class ServingProcesses:
     command: tuple[str, ...] = _COMMAND
     connections: SpareConnections = field(default_factory=SpareConnections)
     _own: dict[Path, ServingProcess] = field(default_factory=dict[Path, ServingProcess])
+    _waiting: Counter[Path] = field(default_factory=Counter[Path])
+    """Requests that wait until the process of a folder listens."""
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _owner: str = field(default_factory=new_owner)
 
@@ -57,7 +60,11 @@ class ServingProcesses:
         Raises Unavailable with the reason, and when to ask again.
         """
         folder = self.folder_of(model)
-        endpoint = await self._endpoint(model, folder)
+        self._waiting[folder] += 1
+        try:
+            endpoint = await self._endpoint(model, folder)
+        finally:
+            self._waiting[folder] -= 1
         process = self._own.get(folder)
         if process is None:
             yield endpoint
@@ -106,6 +113,9 @@ class ServingProcesses:
             if process is not None and process.has_ended and not process.has_listened:
                 raise _unavailable(f"its process {process.why_ended()}", "serving_failed", _LATER_S)
             if time.monotonic() > give_up_at:
+                if process is not None:
+                    # Two models that take longer to load than this would end each other's loading for ever.
+                    process.expected_until = time.monotonic() + 2 * _SOON_S
                 raise _unavailable("it is being loaded", "model_loading", _SOON_S)
             if process is None or process.has_ended:
                 # As soon as another's lease is free: of our last one, or of a process of the platform that has gone.
@@ -144,14 +154,17 @@ class ServingProcesses:
     async def _make_room(self, model: ServedModel) -> None:
         """Stop what nobody uses, the longest unused first. Raises Unavailable."""
         while (problem := self._no_room(model)) is not None:
-            idle = [process for process in self._running() if process.answering == 0]
+            idle = [process for process in self._running() if self._is_idle(process)]
             if not idle or not await _end_unless_it_answers(min(idle, key=_used_at)):
                 raise problem
 
     def _no_room(self, model: ServedModel) -> Unavailable | None:
         limit = self.settings.serving_models
         if len(self._running()) >= limit:
-            what = f"{limit} other base models are answering, as many as may be at a time (RFT_SERVING_MODELS)"
+            what = (
+                f"{limit} other base models are answering or being loaded, as many as may be at a time"
+                " (RFT_SERVING_MODELS)"
+            )
             return _unavailable(what, "serving_slots_in_use", _SOON_S)
         free, directory = free_bytes(), Path(model.base_model)
         if free is None or self.settings.engine != "transformers" or not directory.is_dir():
@@ -164,6 +177,11 @@ class ServingProcesses:
             " free: training jobs have the rest"
         )
         return _unavailable(what, "not_enough_memory", _LATER_S)
+
+    def _is_idle(self, process: ServingProcess) -> bool:
+        """Whether nobody is answered by it, waits for it, or was told to come again."""
+        is_used = process.answering > 0 or self._waiting[process.folder] > 0
+        return not is_used and time.monotonic() > process.expected_until
 
     def _running(self) -> list[ServingProcess]:
         return [process for process in self._own.values() if not process.has_ended]
