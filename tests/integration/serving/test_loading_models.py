@@ -7,8 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rft.core.chat_spec import ChatSpec
 from rft.platform.api.errors import Unavailable
+from rft.platform.serving import processes as processes_module
 from rft.platform.serving.processes import ServingProcesses
 from rft.platform.serving.served_model import ServedModel
 from rft.platform.settings import Settings
@@ -97,3 +100,25 @@ async def test_a_model_that_nobody_waits_for_any_more_gives_way(migrated_url: st
         await asyncio.gather(first, return_exceptions=True)
         load(processes, OTHER)
         assert await ask(processes, OTHER) == "answered"
+
+
+async def test_memory_that_a_model_will_take_is_not_free(
+    migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes_module, "free_bytes", lambda: 12 << 30)  # As long as neither has read its weights.
+    one, other = weighing(tmp_path / "one", 8 << 30), weighing(tmp_path / "other", 8 << 30)
+    async with opened(migrated_url, tmp_path / "home", serving_models=2) as processes:
+        first = await starting(processes, one)
+        load(processes, other)
+        assert await ask(processes, other) == "not_enough_memory"
+        load(processes, one)
+        assert await first == "answered"
+        assert await ask(processes, other) == "answered"  # What the system says counts once more.
+
+
+def weighing(folder: Path, size: int) -> ServedModel:
+    """A model whose weights take no room on the disk."""
+    folder.mkdir()
+    with (folder / "model.safetensors").open("wb") as weights:
+        weights.truncate(size)
+    return ServedModel(str(folder), ChatSpec(), None)

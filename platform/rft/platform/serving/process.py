@@ -30,6 +30,8 @@ class ServingProcess:
     folder: Path
     child: ChildProcess
     lease: Lease
+    needed_bytes: int = 0
+    """Memory that it takes until it listens; 0 where that is unknown."""
     answering: int = 0
     """Requests of this process of the platform that it answers now."""
     has_listened: bool = False

@@ -137,7 +137,9 @@ class ServingProcesses:
             try:
                 await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True, mode=0o700)
                 spec = self._spec(model, folder)
-                self._own[folder] = await start_process(spec, lease, self.settings, self.database, self.command)
+                process = await start_process(spec, lease, self.settings, self.database, self.command)
+                process.needed_bytes = self._needed_bytes(model)
+                self._own[folder] = process
             except Exception as error:
                 async with self.database.transaction() as connection:
                     await ServingRepository(connection).give_back(lease)
@@ -166,17 +168,29 @@ class ServingProcesses:
                 " (RFT_SERVING_MODELS)"
             )
             return _unavailable(what, "serving_slots_in_use", _SOON_S)
-        free, directory = free_bytes(), Path(model.base_model)
-        if free is None or self.settings.engine != "transformers" or not directory.is_dir():
+        free, needed = free_bytes(), self._needed_bytes(model)
+        if free is None or not needed:
             return None
-        needed = needed_bytes(directory) + self.settings.serving_reserve_bytes
+        # What those take that are being loaded, the system calls free until they have read their weights.
+        promised = sum(process.needed_bytes for process in self._running() if _is_loading(process))
+        free, needed = max(0, free - promised), needed + self.settings.serving_reserve_bytes
         if free >= needed:
             return None
+        who = (
+            "training jobs and models that are being loaded have the rest"
+            if promised
+            else "training jobs have the rest"
+        )
         what = (
             f"it needs {needed / 2**30:.1f} GiB of memory, with what stays reserved, and {free / 2**30:.1f} GiB are"
-            " free: training jobs have the rest"
+            f" free: {who}"
         )
         return _unavailable(what, "not_enough_memory", _LATER_S)
+
+    def _needed_bytes(self, model: ServedModel) -> int:
+        """What its process takes of this machine's memory; 0 where that is unknown."""
+        directory = Path(model.base_model)
+        return needed_bytes(directory) if self.settings.engine == "transformers" and directory.is_dir() else 0
 
     def _is_idle(self, process: ServingProcess) -> bool:
         """Whether nobody is answered by it, waits for it, or was told to come again."""
@@ -218,6 +232,10 @@ async def _end_unless_it_answers(process: ServingProcess) -> bool:
         return True
     await ask_to_give_way(endpoint)
     return await process.child.wait(_ENDING_S)
+
+
+def _is_loading(process: ServingProcess) -> bool:
+    return not process.has_listened and read_endpoint(process.folder) is None
 
 
 def _used_at(process: ServingProcess) -> float:
