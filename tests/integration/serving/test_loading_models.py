@@ -12,6 +12,7 @@ import pytest
 from rft.core.chat_spec import ChatSpec
 from rft.platform.api.errors import Unavailable
 from rft.platform.serving import processes as processes_module
+from rft.platform.serving.process import ServingProcess, start_process
 from rft.platform.serving.processes import ServingProcesses
 from rft.platform.serving.served_model import ServedModel
 from rft.platform.settings import Settings
@@ -122,3 +123,25 @@ def weighing(folder: Path, size: int) -> ServedModel:
     with (folder / "model.safetensors").open("wb") as weights:
         weights.truncate(size)
     return ServedModel(str(folder), ChatSpec(), None)
+
+
+async def test_a_client_that_hangs_up_while_the_process_starts_leaves_one_that_is_known(
+    migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its lease nor the process itself is left to nobody: the next request is answered at once."""
+    begins = asyncio.Event()
+
+    async def start_slowly(*wanted: Any) -> ServingProcess:
+        begins.set()
+        await asyncio.sleep(0.2)
+        return await start_process(*wanted)
+
+    monkeypatch.setattr(processes_module, "start_process", start_slowly)
+    async with opened(migrated_url, tmp_path) as processes:
+        load(processes, ONE)
+        asked = asyncio.create_task(ask(processes, ONE))
+        await begins.wait()
+        asked.cancel()
+        assert isinstance(*await asyncio.gather(asked, return_exceptions=True), asyncio.CancelledError)
+        async with asyncio.timeout(processes.settings.lease_ttl_s / 2):
+            assert await ask(processes, ONE) == "answered"

@@ -2,14 +2,16 @@
 
 import asyncio
 import hashlib
+import logging
 import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rft.core.spec import Engine
 from rft.platform.api.errors import Unavailable
@@ -28,6 +30,7 @@ from rft.serving_wire.endpoint_file import read_endpoint
 from rft.serving_wire.records import ServingEndpoint, ServingSpec
 from rft.vllm_server.command import held_rank
 
+_LOG = logging.getLogger(__name__)
 _POLL_S, _TAKE_S = 0.05, 0.25
 _COMMAND = (sys.executable, "-m", "rft.serving")
 _USUAL_RANK = 64
@@ -131,21 +134,24 @@ class ServingProcesses:
             if read_endpoint(folder) is not None or (process is not None and not process.has_ended):
                 return
             await self._make_room(model)
-            lease = await self._take(folder)
-            if lease is None:
-                return  # Another process of the platform is starting it.
-            try:
-                await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True, mode=0o700)
-                spec = self._spec(model, folder)
-                process = await start_process(spec, lease, self.settings, self.database, self.command)
-                process.needed_bytes = self._needed_bytes(model)
-                self._own[folder] = process
-            except Exception as error:
-                async with self.database.transaction() as connection:
-                    await ServingRepository(connection).give_back(lease)
-                if not isinstance(error, OSError):
-                    raise
-                raise _unavailable(f"its process cannot be started: {error}", "serving_failed", _LATER_S) from error
+            await _to_its_end(self._start(model, folder))
+
+    async def _start(self, model: ServedModel, folder: Path) -> None:
+        lease = await self._take(folder)
+        if lease is None:
+            return  # Another process of the platform is starting it.
+        try:
+            await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True, mode=0o700)
+            spec, needed = self._spec(model, folder), self._needed_bytes(model)
+            process = await start_process(spec, lease, self.settings, self.database, self.command)
+            process.needed_bytes = needed
+            self._own[folder] = process
+        except Exception as error:
+            async with self.database.transaction() as connection:
+                await ServingRepository(connection).give_back(lease)
+            if not isinstance(error, OSError):
+                raise
+            raise _unavailable(f"its process cannot be started: {error}", "serving_failed", _LATER_S) from error
 
     async def _take(self, folder: Path) -> Lease | None:
         async with self.database.transaction() as connection:
@@ -222,6 +228,18 @@ class ServingProcesses:
             token=secrets.token_urlsafe(24),
             vllm_api_key=settings.vllm_api_key,
         )
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Also where who waits for it hangs up: a lease, or a process, would be left that nobody knows of."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait((task,))
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOG.warning("a serving process for a client that hung up was not started: %s", error)
+        raise
 
 
 async def _end_unless_it_answers(process: ServingProcess) -> bool:
