@@ -1,5 +1,6 @@
 """The items of a run, from its file or its order, one after the other."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import cast
@@ -15,6 +16,8 @@ from rft.platform.files.repository import FileRepository
 from rft.platform.store.file_store import BytesMissing, FileStore, read_lines
 
 _SHOWN_PROBLEMS = 5
+_LINES_AT_ONCE = 500
+"""Then the heartbeat and a cancellation have their turn."""
 
 
 class UnusableItems(RftError):
@@ -52,16 +55,18 @@ class EvalItems:
 
     async def count(self) -> int:
         """How many there are. Raises UnusableItems, which names the lines of the file that are none."""
-        problems: list[RowProblem] = []
-        count = 0
+        shown: list[RowProblem] = []
+        count = bad = 0
         async for item in self._read():
-            if isinstance(item, RowProblem):
-                problems.append(item)
-            else:
+            if not isinstance(item, RowProblem):
                 count += 1
-        if problems:
-            told = "; ".join(map(str, problems[:_SHOWN_PROBLEMS]))
-            more = f"; and {len(problems) - _SHOWN_PROBLEMS} more" if len(problems) > _SHOWN_PROBLEMS else ""
+                continue
+            bad += 1
+            if len(shown) < _SHOWN_PROBLEMS:  # All lines of a large file may be bad.
+                shown.append(item)
+        if shown:
+            told = "; ".join(map(str, shown))
+            more = f"; and {bad - len(shown)} more" if bad > len(shown) else ""
             raise UnusableItems(f"The file {self.run.file_id} cannot be used: {told}{more}.")
         if not count:
             raise UnusableItems(f"The file {self.run.file_id} has no items.")
@@ -85,6 +90,8 @@ class EvalItems:
         try:
             async for line in read_lines(self.storage_key, self.file_store):
                 number += 1
+                if number % _LINES_AT_ONCE == 0:  # A chunk of the file may hold very many.
+                    await asyncio.sleep(0)
                 if line.strip():
                     item = _to_item(line, number, index)
                     yield item
