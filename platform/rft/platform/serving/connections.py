@@ -21,13 +21,14 @@ class SpareConnections:
         """The spare one, or another where there is none or the process is gone. Raises OSError."""
         reader, writer = self._spare.pop(port, (None, None))
         if reader is not None and writer is not None:
-            if not reader.at_eof() and reader.exception() is None:
+            if _is_alive(reader):
                 return reader, writer
             writer.close()
         return await _open(port)
 
     def refill(self, port: int) -> None:
         """Opens the one for the next request, beside what goes on."""
+        self._drop_dead()
         if port not in self._spare and port not in self._opening:
             opening = asyncio.ensure_future(self._open_spare(port))
             self._opening[port] = opening
@@ -41,11 +42,21 @@ class SpareConnections:
             writer.close()
         self._spare.clear()
 
+    def _drop_dead(self) -> None:
+        """Those of processes that have ended: the next life of a process has another port, and takes none of them."""
+        for port in [port for port, (reader, _) in self._spare.items() if not _is_alive(reader)]:
+            _, writer = self._spare.pop(port)
+            writer.close()
+
     async def _open_spare(self, port: int) -> None:
         try:
             self._spare[port] = await _open(port)
         except OSError:
             return  # The next request finds out what that means.
+
+
+def _is_alive(reader: asyncio.StreamReader) -> bool:
+    return not reader.at_eof() and reader.exception() is None
 
 
 async def _open(port: int) -> Connection:

@@ -90,6 +90,24 @@ async def test_where_nobody_listens_a_request_hears_it_and_nothing_else_does(pro
         await connections.take(port)
 
 
+async def test_spare_ones_of_processes_that_are_gone_are_closed_with_the_next_request_to_another(
+    process: Process,
+) -> None:
+    """Each life of a process has a port of its own: nobody ever asks for the old one again."""
+    connections, other = SpareConnections(), Process()
+    other.server = await asyncio.start_server(other.accept, "127.0.0.1", 0)
+    gone = other.port
+    await refilled(connections, other, 1)
+    reader, writer = connections._spare[gone]  # pyright: ignore[reportPrivateUsage]
+    other.server.close()
+    other.writers[0].close()
+    await asyncio.wait_for(reader.read(), 20)
+    await refilled(connections, process, 1)
+    assert writer.is_closing()
+    assert set(connections._spare) == {process.port}  # pyright: ignore[reportPrivateUsage]
+    assert await answer(connections, process.port) == b"1\n"
+
+
 async def test_what_is_open_is_closed_with_the_platform(process: Process) -> None:
     connections = SpareConnections()
     await refilled(connections, process, 1)
