@@ -35,6 +35,8 @@ class Weights:
         await asyncio.sleep(1)
         if adapter == Path("broken"):
             raise SamplerError("cannot be read")
+        if adapter == Path("no room"):
+            raise OSError("No space left on device")
         self.policy_version, self.current = version, adapter
         self.published.append(adapter)
 
@@ -175,6 +177,21 @@ def test_an_adapter_that_cannot_be_loaded_is_an_error_for_those_who_want_it_alon
         assert well is None
 
     run_in_virtual_time(scene())
+
+
+@pytest.mark.parametrize("others", [A, None])
+def test_what_is_not_expected_while_an_adapter_is_loaded_is_told_and_holds_nobody_up(others: Path | None) -> None:
+    async def scene() -> float:
+        policies, weights = served()
+        failed, well = await asyncio.gather(
+            use(policies, weights, Path("no room"), 1), use(policies, weights, others, 1), return_exceptions=True
+        )
+        assert isinstance(failed, SamplerError)
+        assert "No space left on device" in str(failed)
+        assert well is None
+        return asyncio.get_running_loop().time()
+
+    assert run_in_virtual_time(scene()) < 5
 
 
 def test_an_adapter_that_cannot_be_loaded_leaves_the_one_being_served_to_its_users() -> None:

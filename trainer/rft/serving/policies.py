@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from rft.core.errors import RftError, SamplerError
 from rft.engines.base import BaseModelEngine, Engine
 from rft.serving.refusals import unavailable
 
+_LOG = logging.getLogger(__name__)
 _RETRY_AFTER_S = 5.0
 
 
@@ -100,13 +102,16 @@ class ServedPolicies:
             waiting.admitted.set_result(None)
 
     async def _change(self, adapter: Path | None) -> None:
-        problem: RftError | None = None
+        problem: str | None = None
         try:
             version = next(self._versions)
             await self._publish(version, adapter)
             self._current, self._version = adapter, version
         except RftError as error:
-            problem = error
+            problem = str(error)
+        except Exception as error:  # Such as a full disk: all who wait would be told that another one answers.
+            _LOG.exception("an adapter could not be loaded")
+            problem = f"the adapter could not be loaded: {type(error).__name__}: {error}"
         finally:
             self._changing = None
         if problem is None:
@@ -114,7 +119,7 @@ class ServedPolicies:
         else:
             for waiting in [waiting for waiting in self._waiting if waiting.adapter == adapter]:
                 self._waiting.remove(waiting)
-                waiting.admitted.set_exception(SamplerError(str(problem)))
+                waiting.admitted.set_exception(SamplerError(problem))
         self._admit()
 
     async def _publish(self, version: int, adapter: Path | None) -> None:
