@@ -33,7 +33,7 @@ class Restarted(Database):
             yield connection
 
 
-@pytest.mark.parametrize("lost", [2, 3, 4, 5])
+@pytest.mark.parametrize("lost", [2, 3, 4, 5, 6])
 async def test_a_run_goes_on_once_the_database_is_back(
     stage: Stage, provider: ScriptedProvider, migrated_url: str, lost: int
 ) -> None:

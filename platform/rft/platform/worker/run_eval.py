@@ -26,6 +26,7 @@ from rft.platform.lifecycle.lease import Lease, LeaseLost, RequestedAction
 from rft.platform.lifecycle.owner import new_owner
 from rft.platform.lifecycle.records import JobError
 from rft.platform.providers.chat_models import ChatModel
+from rft.platform.queue.messages import TaskMessage
 from rft.platform.queue.publishing import enqueue_all
 from rft.platform.serving.processes import ServingProcesses
 from rft.platform.settings import Settings
@@ -72,9 +73,8 @@ async def run_eval(run_id: str, context: WorkerContext) -> str:
         Heartbeat(context.database, lease, settings.lease_ttl_s, every_s, asked_at, on_lost=_nothing) as beat,
     ):
         ended = await _Execution(context, run, lease, beat, processes).execute()
-        beat.is_over = True
         try:
-            return await _close(context, run, lease, ended)
+            return await _close(context, run, beat, ended)
         except LeaseLost:
             return _Left.LEASE_LOST.value
 
@@ -83,21 +83,26 @@ def _nothing() -> None:
     """The heartbeat's own mark is looked at."""
 
 
-async def _close(context: WorkerContext, run: RunRow, lease: Lease, ended: RunEnd | _Left) -> str:
+async def _close(context: WorkerContext, run: RunRow, beat: Heartbeat, ended: RunEnd | _Left) -> str:
     """Raises LeaseLost."""
     if ended is _Left.LEASE_LOST:
         return ended.value
-    async with context.database.transaction() as connection:
-        runs = RunRepository(connection)
-        if ended is _Left.TO_ANOTHER and not await runs.release(lease):
-            ended = RunEnd("canceled")
-        if isinstance(ended, RunEnd):
-            await runs.end(lease, ended, await figures_of(connection, run.eval_id, run.id))
-        messages = await next_runs(connection)
+
+    async def close(connection: AsyncConnection[TupleRow]) -> tuple[RunEnd | None, list[TaskMessage]]:
+        """How it ended, None where another worker goes on, and what is due then."""
+        runs, end = RunRepository(connection), ended if isinstance(ended, RunEnd) else None
+        if end is None and not await runs.release(beat.lease):
+            end = RunEnd("canceled")
+        if end is not None:
+            await runs.end(beat.lease, end, await figures_of(connection, run.eval_id, run.id))
+        return end, await next_runs(connection)
+
+    end, messages = await beat.write(close)
+    beat.is_over = True  # Not before: while the database is away, the lease may be lost yet.
     await enqueue_all(messages, context.enqueuer)
-    if isinstance(ended, RunEnd):
-        return ended.status if ended.error is None else f"{ended.status}: {ended.error.code}"
-    return ended.value
+    if end is None:
+        return _Left.TO_ANOTHER.value
+    return end.status if end.error is None else f"{end.status}: {end.error.code}"
 
 
 @dataclass(frozen=True, slots=True)
