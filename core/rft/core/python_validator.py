@@ -2,9 +2,10 @@
 
 import json
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import cache, cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
@@ -47,7 +48,26 @@ class _Choices(list[JsonValue]):
 @cache
 def _linear(kind: type[Draft202012Validator]) -> Any:
     """jsonschema's types say nothing about the classes it makes."""
-    return extend(kind, {"uniqueItems": _unique_items, "enum": _enum})
+    own = {"uniqueItems": _unique_items, "enum": _enum, "multipleOf": _multiple_of(kind.VALIDATORS["multipleOf"])}
+    return extend(kind, own)
+
+
+_Keyword: TypeAlias = Callable[[Any, JsonValue, JsonValue, JsonObject], Iterator[ValidationError] | None]
+
+
+def _multiple_of(quick: _Keyword) -> _Keyword:
+    def checked(
+        validator: Any, multiple: JsonValue, instance: JsonValue, schema: JsonObject
+    ) -> Iterator[ValidationError]:
+        try:
+            yield from quick(validator, multiple, instance, schema) or ()
+        except OverflowError:  # It divides as floats do, and one of both is an integer that none of them holds.
+            assert isinstance(instance, int | float)
+            assert isinstance(multiple, int | float)
+            if (Fraction(instance) / Fraction(multiple)).denominator != 1:
+                yield ValidationError(f"{_SHORT.repr(instance)} is not a multiple of {_SHORT.repr(multiple)}")
+
+    return checked
 
 
 def _unique_items(

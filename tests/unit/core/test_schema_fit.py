@@ -192,3 +192,28 @@ def test_the_rest_of_a_schema_is_held_against_the_value(name: str, half: str) ->
     misfit = fit.misfit({"v": value, "half": half})
     assert misfit is not None
     assert misfit.place.startswith("v")
+
+
+HUGE = 10**400
+"""No float is as large."""
+
+
+@pytest.mark.parametrize("half", ["", "\ud800"])
+@pytest.mark.parametrize(
+    ("multiple", "value", "fits"),
+    [
+        (0.5, HUGE, True),
+        (1.5, HUGE, False),
+        (HUGE, 0.5, False),
+        (HUGE, HUGE, True),
+        (0.5, 1.5, True),
+        (0.5, 0.7, False),
+    ],
+    ids=["halves", "no three halves", "half of it", "itself", "small", "small and no multiple"],
+)
+def test_numbers_that_no_float_holds_are_multiples_or_not(
+    half: str, multiple: float, value: float, *, fits: bool
+) -> None:
+    fit = SchemaFit.compiled({"properties": {"v": {"multipleOf": multiple}, "w": {"enum": [*range(300)]}}})
+    misfit = fit.misfit({"v": value, "half": half})
+    assert (misfit is None) == fits
