@@ -158,6 +158,26 @@ async def test_items_that_do_not_fit_are_errors_in_words(stage: Stage) -> None:
     assert "answer" in item.sample.error.message
 
 
+async def test_an_item_that_the_schema_cannot_be_held_against_is_an_error_of_its_own(stage: Stage) -> None:
+    again: Any = {"oneOf": [{"type": "null"}, {"allOf": [{"anyOf": [{"$ref": "#"}]}]}]}
+    next_: Any = {"if": {"type": "object"}, "then": again}
+    schema: Any = {"type": "object", "properties": {"next": next_, "answer": {"enum": [*range(300), "7"]}}}
+    eval_id = await stage.make(config={**CUSTOM, "item_schema": schema})
+    deep: Any = {}
+    for _ in range(90):
+        deep = {"next": deep}
+    sample = {"output_text": "7"}
+    rows = [{"item": {"answer": "7", "next": deep}, "sample": sample}, {"item": {"answer": "7"}, "sample": sample}]
+    run = await stage.run(eval_id, await stage.upload("\n".join(map(json.dumps, rows))))
+    assert run.result_counts.to_dict() == {"total": 2, "passed": 1, "failed": 0, "errored": 1}
+    [item] = await collect(stage.items(eval_id, run.id, status="error"))
+    assert item.sample.error.code == "item_schema_mismatch"
+    assert "nested too deeply" in item.sample.error.message
+    with pytest.raises(openai.BadRequestError) as refused:
+        await stage.client.evals.runs.create(eval_id, data_source=inline(*rows))
+    assert (refused.value.param, refused.value.code) == (FIRST, "item_schema_mismatch")
+
+
 async def test_a_file_with_broken_lines_grades_nothing_and_names_them(stage: Stage) -> None:
     eval_id = await stage.make()
     run = await stage.run(eval_id, await stage.upload(f'{json.dumps(RIGHT)}\n{{"item"\n{{"question": "x"}}\n'))

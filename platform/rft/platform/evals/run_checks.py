@@ -8,6 +8,7 @@ from rft.core.schema_fit import SchemaFit
 from rft.grader_gateway.templates import TemplateError
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest, NotFound
+from rft.platform.evals.item_fit import item_misfit
 from rft.platform.evals.item_variables import item_problem
 from rft.platform.evals.repository import EvalRow
 from rft.platform.evals.run_repository import RunRow
@@ -86,7 +87,7 @@ async def _check_items(uow: UnitOfWork, eval_: EvalRow, source: FileContent | Fi
         return
     fit = SchemaFit.compiled(item_schema_of(eval_.data_source_config))
     for place, row in enumerate(source.content):
-        misfit = fit.misfit(row.item)
+        misfit = item_misfit(fit, row.item)
         if misfit is not None:
             param = f"{_SOURCE}.source.content[{place}].item{f'.{misfit.place}' if misfit.place else ''}"
             message = f"Invalid '{param}': {misfit.message}. The eval's item schema wants it otherwise."

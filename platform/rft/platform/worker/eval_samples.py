@@ -16,6 +16,7 @@ from rft.core.messages import Message
 from rft.core.schema_fit import SchemaFit
 from rft.grader_gateway.contract import to_sample
 from rft.platform.evals.given_sample import BadSample, given_trace, has_answer
+from rft.platform.evals.item_fit import item_misfit
 from rft.platform.evals.output_item_repository import ModelUsage, NewOutputItem
 from rft.platform.evals.run_objects import shown_sample
 from rft.platform.evals.verdicts import NoVerdict, judge_usage, verdicts
@@ -91,7 +92,7 @@ class ItemGrading:
         )
 
     def _misfit(self, item: EvalItem) -> Answer | None:
-        misfit = self.fit.misfit(item.item)
+        misfit = item_misfit(self.fit, item.item)
         if misfit is None:
             return None
         where = f" at {misfit.place}" if misfit.place else ""
