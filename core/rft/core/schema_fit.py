@@ -29,6 +29,8 @@ _GAVE_UP = (
     jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded,
     jsonschema_rs.ValidationErrorKind.RegexEngineFailure,
 )
+_PANIC = "PanicException"
+"""What a RecursionError inside the maps of jsonschema becomes, which are Rust's; it is no `Exception`."""
 _MERELY_NONE_OF_SEVERAL = (jsonschema_rs.ValidationErrorKind.AnyOf, jsonschema_rs.ValidationErrorKind.OneOfNotValid)
 
 
@@ -78,7 +80,15 @@ class SchemaFit:
             else:
                 if misfit is not None or not self.needs_both:
                     return misfit
-        error = best_match(islice(self.slow.iter_errors(value), _READ_COMPLAINTS))
+        return self._slow_misfit(value)
+
+    def _slow_misfit(self, value: JsonValue) -> Misfit | None:
+        try:
+            error = best_match(islice(self.slow.iter_errors(value), _READ_COMPLAINTS))
+        except BaseException as error:
+            if type(error).__name__ != _PANIC:
+                raise
+            raise RecursionError("the value is nested too deeply for the schema") from error
         return None if error is None else _misfit(error.message, error.absolute_path)
 
     @staticmethod

@@ -217,3 +217,23 @@ def test_numbers_that_no_float_holds_are_multiples_or_not(
     fit = SchemaFit.compiled({"properties": {"v": {"multipleOf": multiple}, "w": {"enum": [*range(300)]}}})
     misfit = fit.misfit({"v": value, "half": half})
     assert (misfit is None) == fits
+
+
+def test_what_is_nested_too_deeply_for_a_schema_is_told_so_whatever_the_stack_holds() -> None:
+    """The end of the stack may be reached in any library below."""
+    again: JsonValue = {"oneOf": [{"type": "null"}, {"allOf": [{"anyOf": [{"$ref": "#"}]}]}]}
+    properties: JsonObject = {"next": {"if": {"type": "object"}, "then": again}, "long": {"enum": [*range(300)]}}
+    fit = SchemaFit.compiled({"type": "object", "properties": properties})
+    deep: JsonObject = {}
+    for _ in range(90):
+        deep = {"next": deep}
+
+    def misfit_below(frames: int) -> None:
+        if frames:
+            misfit_below(frames - 1)
+        else:
+            fit.misfit(deep)
+
+    for frames in range(24):
+        with pytest.raises(RecursionError):
+            misfit_below(frames)
