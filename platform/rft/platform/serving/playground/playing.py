@@ -24,6 +24,7 @@ from rft.platform.serving.playground.schemas import (
     TextEvent,
     TurnEvent,
 )
+from rft.platform.serving.playground.turn_text import TurnText
 from rft.platform.serving.served_policy import ServedPolicy
 from rft.platform.serving.service import events
 from rft.platform.serving.told import ToldSoFar
@@ -44,6 +45,8 @@ class Playing:
     asker: Asker
     _told: "asyncio.Queue[PlaygroundEvent | None]" = field(default_factory=lambda: asyncio.Queue())
     _turn: int = 0
+    _text: TurnText = field(default_factory=TurnText)
+    """Of that turn."""
 
     async def events(self) -> AsyncGenerator[PlaygroundEvent]:
         """Up to the end. Closed early, the conversation is given up, and its tool servers are told."""
@@ -89,14 +92,15 @@ class Playing:
         return await run_message_rollout(order.row, setup)
 
     async def _sample(self, request: CompletionRequest) -> AsyncGenerator[Event]:
-        """A turn; its text is told as it comes, its tokens are counted."""
+        """A turn, or another attempt at it; its text is told as it comes, its tokens are counted."""
+        self._text.begin()
         order, told = self.order, ToldSoFar(model=self.order.name)
         streamed = request.model_copy(update={"is_streamed": True})
         asked = counted(events(self.asker.processes, order.model, streamed), self.asker, told)
         async with aclosing(asked):
             async for event in asked:
-                if isinstance(event, Text):
-                    self._told.put_nowait(TextEvent(turn=self._turn, text=event.text))
+                if isinstance(event, Text) and (more := self._text.more(event.text)):
+                    self._told.put_nowait(TextEvent(turn=self._turn, text=more))
                 yield event
 
     def _said(self, said: ChatTurn, calls: Sequence[ToolCall]) -> None:
@@ -121,7 +125,7 @@ class Playing:
                 latency_s=result.latency_s,
             )
             self._told.put_nowait(event)
-        self._turn += 1
+        self._turn, self._text = self._turn + 1, TurnText()
 
     def _end(self, rollout: MessageRollout) -> None:
         failure = PlaygroundFailure.of(rollout.outcome) if isinstance(rollout.outcome, Failure) else None
