@@ -1,12 +1,13 @@
 """Rows of `eval_output_items`: each sample of each item of a run, once."""
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal, LiteralString, TypeAlias
 
 from psycopg import AsyncConnection
-from psycopg.rows import TupleRow, class_row, kwargs_row
+from psycopg.rows import TupleRow, class_row, dict_row, kwargs_row
 from pydantic import Field, TypeAdapter
 
 from rft.core.base import JsonObject, Record
@@ -150,9 +151,11 @@ class OutputItemRepository:
 
     async def measured(self, run_id: str) -> list[Measured]:
         """What figures are made of, in the order of the rows."""
-        async with self._connection.cursor(row_factory=class_row(Measured)) as cursor:
+        async with self._connection.cursor(row_factory=dict_row) as cursor:
             await cursor.execute(_MEASURED, (run_id,))
-            return await cursor.fetchall()
+            rows = await cursor.fetchall()
+        # As with the figures: tens of thousands of records would hold up the event loop.
+        return await asyncio.to_thread(lambda: [Measured(**row) for row in rows])
 
     async def items(self, run_id: str, rows: Sequence[int]) -> dict[int, JsonObject]:
         """The items themselves, by their place."""

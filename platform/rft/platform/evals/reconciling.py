@@ -1,5 +1,6 @@
 """What the reconciler does for runs of evals: end those that were to be cancelled, enqueue those without a worker."""
 
+import asyncio
 from collections.abc import Sequence
 
 from psycopg import AsyncConnection
@@ -42,4 +43,5 @@ async def figures_of(connection: AsyncConnection[TupleRow], eval_id: str, run_id
     eval_ = await EvalRepository(connection).get(eval_id)
     if not items or eval_ is None:
         return None
-    return run_figures(items, [str(criterion["id"]) for criterion in eval_.testing_criteria])
+    criteria = [str(criterion["id"]) for criterion in eval_.testing_criteria]
+    return await asyncio.to_thread(run_figures, items, criteria)  # Seconds, of a large run.

@@ -1,10 +1,17 @@
-"""Runs of evals looked at closely: against another run, and by how far the samples of each item spread."""
+"""Runs of evals looked at closely: against another run, and by how far the samples of each item spread.
+
+Tens of thousands of samples take seconds, which the event loop does not have.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 from rft.core.base import JsonObject
 from rft.core.row_spread import evenly, row_spreads, variance_of
 from rft.platform.api.errors import BadRequest
 from rft.platform.evals.comparison import Change, compare, compared_rows
-from rft.platform.evals.figures import by_row, passing, score_at
+from rft.platform.evals.figures import Measured, by_row, passing, score_at
 from rft.platform.evals.output_item_repository import OutputItemRepository
 from rft.platform.evals.repository import EvalRow
 from rft.platform.evals.run_objects import ComparedRowObject, ComparedRowsObject, ComparisonObject, VarianceObject
@@ -17,7 +24,8 @@ async def compare_runs(uow: UnitOfWork, eval_id: str, run_id: str, other_id: str
     """A run less another one, item by item. Raises NotFound, BadRequest."""
     eval_ = await _find_both(uow, eval_id, run_id, other_id)
     items = OutputItemRepository(uow.connection)
-    comparison = compare(await items.measured(run_id), await items.measured(other_id), _criteria(eval_))
+    here, there = await items.measured(run_id), await items.measured(other_id)
+    comparison = await asyncio.to_thread(compare, here, there, _criteria(eval_))
     told: JsonObject = {"eval_id": eval_id, "run_id": run_id, "with_run_id": other_id}
     return ComparisonObject.model_validate(comparison.model_dump() | told)
 
@@ -37,11 +45,8 @@ async def list_compared_rows(
     eval_ = await _find_both(uow, eval_id, run_id, other_id)
     by, items = _place_of(eval_, criterion), OutputItemRepository(uow.connection)
     here, there = await items.measured(run_id), await items.measured(other_id)
-    rows = [
-        row
-        for row in compared_rows(here, there, criteria=len(_criteria(eval_)), by=by)
-        if change is None or row.change == change
-    ]
+    compared = await asyncio.to_thread(compared_rows, here, there, criteria=len(_criteria(eval_)), by=by)
+    rows = [row for row in compared if change is None or row.change == change]
     shown = rows[offset : offset + limit]
     stored = await items.items(run_id, [row.row_index for row in shown])
     data = [
@@ -57,10 +62,13 @@ async def run_variance(
     _, eval_ = await find_run(uow, eval_id, run_id)
     place = _place_of(eval_, criterion)
     measured = await OutputItemRepository(uow.connection).measured(run_id)
+    told = await asyncio.to_thread(_variance, measured, place, limit)
+    return VarianceObject.model_validate(told | {"run_id": run_id, "criterion": criterion})
+
+
+def _variance(measured: Sequence[Measured], place: int | None, limit: int) -> dict[str, Any]:
     values = by_row(measured, passing if place is None else score_at(place))
-    told = variance_of(values).model_dump()
-    rows = evenly(row_spreads(values), limit)
-    return VarianceObject.model_validate(told | {"run_id": run_id, "criterion": criterion, "data": rows})
+    return variance_of(values).model_dump() | {"data": evenly(row_spreads(values), limit)}
 
 
 async def _find_both(uow: UnitOfWork, eval_id: str, run_id: str, other_id: str) -> EvalRow:
