@@ -10,6 +10,7 @@ from rft.core.base import JsonObject
 from rft.core.dataset_fields import RowError, read_message
 from rft.core.finished_trace import FinishedTrace
 from rft.core.messages import Message, Role, ToolCall
+from rft.core.text_parts import text_of_parts
 from rft.grader_gateway.contract import is_document
 
 _ANSWERS = ("output_text", "output_json", "output_tools", "choices", "output")
@@ -62,17 +63,16 @@ def _error_in(given: JsonObject) -> str | None:
 
 def _text(given: JsonObject) -> str:
     if "output_text" in given:
-        return _as_text(given["output_text"], "output_text")
+        if not isinstance(text := given["output_text"], str):
+            raise BadSample("output_text must be a text")
+        return text
     content = _answering(given).get("content")
-    if content is not None:
-        return _as_text(content, "the answer's content")
-    return json.dumps(given["output_json"], ensure_ascii=False) if "output_json" in given else ""
-
-
-def _as_text(value: object, name: str) -> str:
-    if not isinstance(value, str):
-        raise BadSample(f"{name} must be a text")
-    return value
+    if content is None:
+        return json.dumps(given["output_json"], ensure_ascii=False) if "output_json" in given else ""
+    text = text_of_parts(content)
+    if text is None:
+        raise BadSample("the answer's content must be a text or parts of one")
+    return text
 
 
 def _message_of_choice(given: JsonObject) -> JsonObject | None:
@@ -144,6 +144,13 @@ def _earlier(given: JsonObject) -> tuple[Message, ...]:
 
 def _readable(raw: Sequence[JsonValue]) -> tuple[Message, ...]:
     try:
-        return tuple(read_message(value, "", allows_system=True) for value in raw)
+        return tuple(read_message(_in_one_text(value), "", allows_system=True) for value in raw)
     except RowError:
         return ()
+
+
+def _in_one_text(message: JsonValue) -> JsonValue:
+    """Its content, where it is a text in parts of any kind."""
+    if not isinstance(message, dict) or (text := text_of_parts(message.get("content"))) is None:
+        return message
+    return {**message, "content": text}

@@ -20,7 +20,7 @@ class RegradeCreate(TextBody):
     grader: GraderOrReference
     """In full, or by the id of a registered one."""
     split: Split | None = None
-    """Both when absent."""
+    """All of them when absent."""
     steps: (
         Annotated[Annotated[list[_Step], Field(min_length=1, max_length=1000)], must_be("a list of step numbers")]
         | None

@@ -2,10 +2,13 @@
 
 from typing import Any, cast
 
+import pytest
+from pydantic import JsonValue
+
 from rft.core.base import JsonObject
 from rft.core.messages import Role
 from rft.grader_gateway.contract import to_sample
-from rft.platform.evals.given_sample import given_trace
+from rft.platform.evals.given_sample import BadSample, given_trace
 
 CALL: JsonObject = {"id": "call_1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
 
@@ -56,3 +59,44 @@ def test_a_sample_ended_as_its_choice_did() -> None:
     assert told({"choices": [choice]})["finish_reason"] == "length"
     assert told({"choices": [choice], "finish_reason": "stop"})["finish_reason"] == "stop"
     assert told({"choices": [{"message": {"role": "assistant", "content": "It is"}}]})["finish_reason"] == "stop"
+
+
+PARTS: list[JsonValue] = [{"type": "output_text", "text": "It is "}, {"type": "text", "text": "7."}]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (PARTS, "It is 7."),
+        ([{"type": "output_text", "text": "7", "annotations": []}], "7"),
+        (["7"], "7"),
+        ([], ""),
+        ([{"type": "refusal", "refusal": "I cannot."}], ""),
+    ],
+)
+def test_a_text_in_parts_is_one_text_wherever_it_stands(content: JsonValue, text: str) -> None:
+    message: JsonObject = {"role": "assistant", "content": content}
+    assert told({"choices": [{"message": message}]})["output_text"] == text
+    assert told({"output": [message]})["output_text"] == text
+    assert told({"output_text": "8", "output": [message]})["output_text"] == "8"
+
+
+def test_a_conversation_whose_texts_are_in_parts_is_read() -> None:
+    asked: JsonObject = {"role": "user", "content": [{"type": "input_text", "text": "?"}]}
+    said: JsonObject = {"role": "assistant", "content": PARTS}
+    messages = given_trace({"input": [asked], "output": [said, said]}).messages
+    assert [message.content for message in messages] == ["?", "It is 7.", "It is 7."]
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        {"output": [{"role": "assistant", "content": [{"type": "output_image", "url": "x"}]}]},
+        {"output": [{"role": "assistant", "content": [{"type": "output_text", "text": 7}]}]},
+        {"choices": [{"message": {"role": "assistant", "content": {"type": "output_text", "text": "7"}}}]},
+        {"output_text": PARTS},
+    ],
+)
+def test_what_is_no_text_is_no_sample(sample: JsonObject) -> None:
+    with pytest.raises(BadSample, match="must be a text"):
+        given_trace(sample)

@@ -13,6 +13,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
+from rft.core.text_parts import text_of_parts
 from rft.platform.cli.answers import Answer
 
 FROM, AS = "imported_from", "imported_as"
@@ -210,16 +211,19 @@ def recorded_item(output_item: JsonObject, *, with_sample: bool, with_input: boo
     answers = [one for one in sample.find("output", list) or [] if isinstance(one, dict) and _is_answer(one)]
     if not answers:
         return RecordedItem(None, "no sample was recorded")
-    return RecordedItem({"item": item, "sample": _sample(sample, Answer(answers[-1]))})
+    content = answers[-1].get("content")
+    text = "" if content is None else text_of_parts(content)
+    if text is None:
+        return RecordedItem(None, "its answer is no text")
+    return RecordedItem({"item": item, "sample": _sample(sample, text, Answer(answers[-1]))})
 
 
 def _is_answer(message: JsonObject) -> bool:
     return message.get("role") in ("assistant", None)
 
 
-def _sample(sample: Answer, message: Answer) -> JsonObject:
+def _sample(sample: Answer, text: str, message: Answer) -> JsonObject:
     """What graders' templates call `sample`."""
-    text = message.find("content", str) or ""
     built: JsonObject = {"output_text": text, "output_tools": message.find("tool_calls", list) or []}
     told = {name: sample.find(name, str) for name in ("model", "finish_reason")}
     built |= {name: value for name, value in told.items() if value is not None}

@@ -230,6 +230,14 @@ def test_a_recorded_sample_is_what_templates_call_sample() -> None:
     }
 
 
+def test_a_recorded_answer_in_parts_is_their_text() -> None:
+    output = [
+        {"role": "assistant", "content": [{"type": "output_text", "text": "It is "}, {"type": "text", "text": "4"}]}
+    ]
+    line = cast("Any", recorded_item(an_item(output=output), with_sample=True).line)
+    assert line["sample"]["output_text"] == "It is 4"
+
+
 @pytest.mark.parametrize("finish_reason", ["length", "tool_calls", "content_filter"])
 def test_a_recorded_sample_ends_as_it_did_there(finish_reason: str) -> None:
     line = cast("Any", recorded_item(an_item(finish_reason=finish_reason), with_sample=True).line)
@@ -249,6 +257,7 @@ def test_how_a_sample_ended_is_not_made_up() -> None:
         (an_item(output=[], error={"code": "rate", "message": "slow down"}), "its sampling failed: slow down"),
         (an_item(error={"code": "cut", "message": ""}), "its sampling failed: cut"),
         ({"datasource_item": {}, "sample": None}, "no sample was recorded"),
+        (an_item(output=[{"role": "assistant", "content": [{"type": "output_image"}]}]), "its answer is no text"),
     ],
 )
 def test_an_item_without_a_sample_is_never_judged_as_an_empty_answer(item: JsonObject, why_not: str) -> None:
