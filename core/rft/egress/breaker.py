@@ -7,11 +7,16 @@ fails one trial after the other is not down either: closed. And since a probe is
 after several unanswered ones a trial call goes out all the same.
 """
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rft.core.failure import FailureCode
 from rft.egress.reply import AttemptFailure
+
+_ROUNDING_S = 1e-6
+"""When an attempt began is worked out from how long it took."""
+_BRIEF_S = 2.0
 
 
 class BreakerState(StrEnum):
@@ -71,10 +76,16 @@ class Breaker:
     """In a row, each after a probe that was answered."""
     _unanswered: int = 0
     """Probes in a row."""
-    _changed_s: float = 0.0
+    _changed_s: float = -math.inf
 
     def on_end(self, failure: AttemptFailure | None, *, began_s: float, now_s: float) -> None:
-        """One attempt ended. What never got a reply for a reason of ours says nothing about the endpoint."""
+        """One attempt ended. What never got a reply for a reason of ours says nothing about the endpoint.
+
+        Nor does what began before the state changed: a server that restarts may end what is inside, and take nothing
+        new; another that came up again does not know what hung at the one before.
+        """
+        if began_s < self._changed_s - _ROUNDING_S:
+            return
         if failure is None or failure.code not in DOWN_CODES:
             if failure is None or failure.status is not None:
                 self._close(now_s)
@@ -83,7 +94,7 @@ class Breaker:
         self._failures += 1
         if self.state is BreakerState.CLOSED and self._failures >= self.settings.failures_in_a_row:
             self._open(now_s, pause_s=0.0)
-        elif self.state is BreakerState.HALF_OPEN and began_s >= self._changed_s:
+        elif self.state is BreakerState.HALF_OPEN:
             self._failed_trials += self._unanswered == 0
             if self._failed_trials < self.settings.most_trials:
                 self._open(now_s, pause_s=self._next_pause_s())
@@ -102,10 +113,22 @@ class Breaker:
         else:
             self._open(now_s, pause_s=self._next_pause_s())
 
-    @property
-    def is_found_down(self) -> bool:
-        """Whether it is down for more than the calls that failed: a probe found nobody, too."""
-        return self._pauses > 0 or self.state is BreakerState.HALF_OPEN
+    def on_nobody_waiting(self, now_s: float) -> None:
+        """Half open, and there is no call that could try it."""
+        if self._unanswered:
+            self._open(now_s, pause_s=self._next_pause_s())
+        else:
+            self._close(now_s)
+
+    def forget(self, now_s: float) -> None:
+        """Nobody calls it any more: whether it is down will be found out by the next who does."""
+        self._close(now_s)
+
+    def is_found_down(self, now_s: float) -> bool:
+        """Whether it is down for more than the calls that failed: a probe found nobody, or it is open for a while."""
+        if self.down_since_s is None:
+            return False
+        return self._pauses > 0 or now_s - self.down_since_s > _BRIEF_S
 
     def is_beyond_hope(self, now_s: float) -> bool:
         """Whether it has been down for longer than calls may wait."""
@@ -114,7 +137,7 @@ class Breaker:
     def note_call(self, now_s: float) -> None:
         """A call comes while open, and nobody probes. What was not looked at lately may be up, or newly down."""
         if now_s > self.next_probe_s + self.settings.max_pause_s:
-            self._pauses = self._failed_trials = self._unanswered = 0
+            self._pauses, self._failed_trials, self._unanswered = 1, 0, 0
             self.down_since_s = self.next_probe_s = now_s
 
     def _open(self, now_s: float, *, pause_s: float) -> None:

@@ -1,7 +1,7 @@
 """Calls that wait for a slot at one endpoint, fair to those who make them."""
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -18,20 +18,22 @@ class EndpointDown(Exception):
 
 
 _Waiter: TypeAlias = "asyncio.Future[Slot]"
+_Line: TypeAlias = "OrderedDict[_Waiter, None]"
+"""Those that give up leave it wherever they stand."""
 
 
 class CallQueue:
     """Waiting calls by owner (a job), retries apart from first attempts.
 
     The owner with the fewest calls inside goes first, of several the one that was served longest ago, and within one
-    owner first come, first served. A cancelled call counts until it is dequeued.
+    owner first come, first served.
     """
 
     def __init__(self) -> None:
         self.first_attempts = self.retries = 0
         """How many wait."""
-        self._firsts: dict[str, deque[_Waiter]] = {}
-        self._again: dict[str, deque[_Waiter]] = {}
+        self._firsts: dict[str, _Line] = {}
+        self._again: dict[str, _Line] = {}
 
     def __len__(self) -> int:
         return self.first_attempts + self.retries
@@ -39,7 +41,7 @@ class CallQueue:
     def join(self, owner: str, *, is_retry: bool) -> _Waiter:
         """What the call is to await."""
         waiter: _Waiter = asyncio.get_running_loop().create_future()
-        (self._again if is_retry else self._firsts).setdefault(owner, deque()).append(waiter)
+        (self._again if is_retry else self._firsts).setdefault(owner, OrderedDict())[waiter] = None
         self._count(1, is_retry=is_retry)
         return waiter
 
@@ -48,11 +50,22 @@ class CallQueue:
         lines = self._again if is_retry else self._firsts
         owner = min(lines, key=lambda waiting: inside.get(waiting, 0))
         line = lines.pop(owner)
-        waiter = line.popleft()
+        waiter, _ = line.popitem(last=False)
         if line:
             lines[owner] = line  # Behind all others: of owners with equally few calls inside each has its turn.
         self._count(-1, is_retry=is_retry)
         return owner, waiter
+
+    def drop(self, owner: str, waiter: _Waiter, *, is_retry: bool) -> None:
+        """The call waits no longer; nothing where it was taken out already."""
+        lines = self._again if is_retry else self._firsts
+        line = lines.get(owner)
+        if line is None or waiter not in line:
+            return
+        del line[waiter]
+        if not line:
+            del lines[owner]
+        self._count(-1, is_retry=is_retry)
 
     def fail_all(self, error: EndpointDown) -> None:
         """Nobody waits any longer."""

@@ -44,8 +44,7 @@ class CallsInside:
             self.by_owner[owner] -= 1
             if not self.by_owner[owner]:
                 del self.by_owner[owner]
-        if self._departure is not None and not self._departure.done():
-            self._departure.set_result(None)
+        self.note_room()
 
     def is_older(self, slot: Slot | None) -> bool:
         """Whether the call began before the last recovery: how it ends says nothing about the endpoint as it is now."""
@@ -56,7 +55,12 @@ class CallsInside:
         self._recoveries += 1
         self._older = self.total
 
-    async def departure(self) -> None:
-        """Wait until one ends."""
+    def note_room(self) -> None:
+        """Another may be let in, perhaps."""
+        if self._departure is not None and not self._departure.done():
+            self._departure.set_result(None)
+
+    async def room(self) -> None:
+        """Wait until another may be let in, perhaps."""
         self._departure = asyncio.get_running_loop().create_future()
         await self._departure

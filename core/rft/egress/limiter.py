@@ -81,7 +81,7 @@ class Limiter:
 
     @property
     def queued(self) -> int:
-        """Calls waiting now, cancelled ones included until they are dequeued."""
+        """Calls waiting now."""
         return len(self._queue)
 
     @property
@@ -140,9 +140,15 @@ class Limiter:
         self._caps.tighten(owner, max_concurrency=max_concurrency, rate_limit=rate_limit)
 
     def let_go(self, caller: str) -> None:
-        """Remove a caller's caps, and forget how to probe in its name."""
+        """Remove a caller's caps and how to probe in its name; with the last caller's, that the endpoint is down."""
         self._caps.loosen(caller)
-        self._probes.pop(caller, None)
+        self._inside.note_room()
+        was_known = self._probes.pop(caller, None) is not None
+        if was_known and not self._probes and self._breaker is not None:
+            before, now_s = self._breaker.state, self._now()
+            was_down = self._breaker.is_found_down(now_s)
+            self._breaker.forget(now_s)
+            self._announce(before, was_down=was_down)
         self._pump()
 
     async def enter(
@@ -170,6 +176,7 @@ class Limiter:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                 self.leave(owner, waiter.result())
             else:
+                self._queue.drop(owner, waiter, is_retry=is_retry)
                 self._pump()
             raise
 
@@ -186,8 +193,7 @@ class Limiter:
         """Report how an attempt ended, before releasing the slot."""
         now_s = self._now()
         self._rate.add(now_s)
-        is_older = self._inside.is_older(slot)
-        if not is_older:
+        if not self._inside.is_older(slot):
             self._window.on_end(failure, latency_s=latency_s, in_flight=self._inside.recent, now_s=now_s)
         if failure is not None and failure.retry_after_s:
             silence_s = min(failure.retry_after_s, LONGEST_SILENCE_S)
@@ -196,8 +202,8 @@ class Limiter:
             self._retries.on_end()
             if failure is None and (waiting := self._queue.retries):
                 self._retries.on_answer(waiting=waiting, now_s=now_s)
-        if self._breaker is not None and not (is_older and failure is not None):
-            before, was_down = self._breaker.state, self._breaker.is_found_down
+        if self._breaker is not None:
+            before, was_down = self._breaker.state, self._breaker.is_found_down(now_s)
             self._breaker.on_end(failure, began_s=now_s - latency_s, now_s=now_s)
             self._announce(before, was_down=was_down)
         self._note_reason(now_s)
@@ -256,6 +262,9 @@ class Limiter:
             self._next_by_rate_s = self._now() + self._caps.interval_s
 
     def _pump(self) -> None:
+        if self._breaker is not None and self.state is BreakerState.HALF_OPEN and not self._queue and not self._trial:
+            self._breaker.on_nobody_waiting(self._now())
+            self._announce(BreakerState.HALF_OPEN, was_down=True)
         while self._queue and self._has_room():
             if (wait_s := self._next_start_s - self._now()) > 0:
                 self._wake_in(wait_s)
@@ -306,16 +315,17 @@ class Limiter:
     async def _keep_probing(self, breaker: Breaker) -> None:
         """Probe after each of the open breaker's pauses, until it answers, nobody may wait for it any longer, or all
         who called are gone."""
-        before, was_down = breaker.state, breaker.is_found_down
+        before, was_down = breaker.state, False
         while breaker.state is BreakerState.OPEN and self._probes:
             await self._wait_until_probe_due(breaker)
             before = breaker.state
             if before is not BreakerState.OPEN or not self._probes:
                 break  # A call that was still inside closed it, and has told so.
             is_alive = await self._probe_inside(next(reversed(self._probes.values())))
-            before, was_down = breaker.state, breaker.is_found_down
-            breaker.on_probe(is_alive=is_alive, now_s=self._now())
-            if breaker.is_beyond_hope(self._now()):
+            before, now_s = breaker.state, self._now()
+            was_down = breaker.is_found_down(now_s)
+            breaker.on_probe(is_alive=is_alive, now_s=now_s)
+            if breaker.is_beyond_hope(now_s):
                 self._fail_waiters()
                 break
         # Not from within: the breaker may open again at once, and then needs a new prober.
@@ -329,7 +339,7 @@ class Limiter:
             if (wait_s := max(breaker.next_probe_s, self._next_start_s) - self._now()) > 0:
                 await asyncio.sleep(wait_s)
             elif not self._is_below_cap():
-                await self._inside.departure()
+                await self._inside.room()
             else:
                 return
 

@@ -1,7 +1,8 @@
 """The limiters of a process: one per endpoint, shared by all jobs on it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeAlias
 
 from rft.core.egress_settings import EgressSettings
@@ -161,10 +162,11 @@ class Limits:
         worst = max(limiters, key=lambda limiter: _BY_TROUBLE.index(limiter.state), default=None)
         return None if worst is None else worst.load()
 
-    def let_go(self, owner: str) -> None:
-        """Drop the caps that came with an owner's endpoints, and what its calls left here."""
-        for limiter in self._limiters.values():
-            limiter.let_go(owner)
+    def let_go(self, owner: str, keys: Iterable[str]) -> None:
+        """Drop the caps that came with an owner's endpoints, of these `keys`, and what its calls left here."""
+        for place in product(keys, Lane):
+            if (limiter := self._limiters.get(place)) is not None:
+                limiter.let_go(owner)
 
     async def aclose(self) -> None:
         """Stop everything that runs in the background."""

@@ -43,7 +43,7 @@ class JobLimits(Limits):
 
     async def aclose(self) -> None:
         """The job is done: its caps hold no longer, its secrets are forgotten, the others go on."""
-        self._shared.let_go(self.caller)
+        self._shared.let_go(self.caller, self.keys)
 
 
 class SharedEgress:

@@ -272,8 +272,6 @@ async def borne(limiter: Limiter, window: AdaptiveWindow) -> Host:
 def test_what_came_up_again_is_approached_anew_whatever_hangs_there_since_before(
     ends: AttemptFailure | None, after_s: float
 ) -> None:
-    """The outage ends by a trial, or by a call from before it that ends meanwhile."""
-
     async def main() -> tuple[int, int, float, list[BreakerState]]:
         window, changes = AdaptiveWindow(AdaptiveSettings(largest=512)), list[BreakerState]()
         breaker = Breaker(BreakerSettings(failures_in_a_row=10, first_pause_s=0.5))
@@ -309,6 +307,96 @@ def test_what_came_up_again_is_approached_anew_whatever_hangs_there_since_before
     assert most < 60 + 300, "of 512 that it bore before"
     assert took_s < 10.0
     assert changes.count(BreakerState.OPEN) == 1, "that calls from before fail at last is no news"
+
+
+class NotingWindow(FixedWindow):
+    """Keeps how attempts ended that it was to learn from."""
+
+    def __init__(self) -> None:
+        super().__init__(64)
+        self.ends: list[AttemptFailure | None] = []
+
+    def on_end(self, failure: AttemptFailure | None, *, latency_s: float, in_flight: int, now_s: float) -> None:
+        self.ends.append(failure)
+
+
+def test_nothing_is_learned_from_what_hung_at_the_server_before() -> None:
+    async def main() -> list[AttemptFailure | None]:
+        window = NotingWindow()
+        limiter = Limiter(window, breaker=Breaker(SETTINGS), now=virtual_clock)
+        host = Host([*[(OURS, 30.0)] * 3, *[(DOWN, 0.1)] * 2, (DOWN, 0.1), (None, 0.1), (None, 0.1)])
+        hanging = [asyncio.create_task(attempt(limiter, host)) for _ in range(3)]
+        await asyncio.sleep(0)
+        await asyncio.gather(*(attempt(limiter, host) for _ in range(2)))
+        await attempt(limiter, host)
+        await asyncio.gather(*hanging)
+        await limiter.aclose()
+        return window.ends
+
+    assert run_in_virtual_time(main()) == [DOWN, DOWN, None]
+
+
+def test_what_kept_everybody_away_for_long_is_approached_anew_too() -> None:
+    async def main() -> int:
+        window = AdaptiveWindow(AdaptiveSettings(largest=512))
+        limiter = Limiter(window, breaker=Breaker(BreakerSettings()), now=virtual_clock)
+        host = await borne(limiter, window)
+        host.endings = [*[(asks_for_silence(60.0, status=503), 0.1)] * 10, (None, 0.1), *[(None, 1.0)] * 512]
+        await asyncio.gather(*(attempt(limiter, host) for _ in range(10)))
+        waiting = [asyncio.create_task(attempt(limiter, host)) for _ in range(512)]
+        await asyncio.sleep(60.9)
+        at_once = host.inside
+        await asyncio.gather(*waiting)
+        await limiter.aclose()
+        return at_once
+
+    assert 0 < run_in_virtual_time(main()) <= AdaptiveSettings().start + 1
+
+
+def test_a_server_that_ends_what_is_inside_and_takes_nothing_new_is_down() -> None:
+    async def main() -> tuple[list[BreakerState], list[int]]:
+        changes = list[BreakerState]()
+        limiter = Limiter(
+            AdaptiveWindow(AdaptiveSettings(largest=512)),
+            breaker=Breaker(BreakerSettings()),
+            retries=RetryShare(),
+            on_change=changes.append,
+            now=virtual_clock,
+        )
+        host = Host([(None, 2.0 * number) for number in range(1, 21)], trouble=DOWN)
+        inside = [asyncio.create_task(attempt(limiter, host)) for _ in range(20)]
+        await asyncio.sleep(0.5)
+        host.trouble_ends_s = 60.0
+        attempts = await asyncio.gather(*(call(limiter, host) for _ in range(200)))
+        await asyncio.gather(*inside)
+        await limiter.aclose()
+        return changes, attempts
+
+    changes, attempts = run_in_virtual_time(main())
+    assert len(changes) < 10
+    assert max(attempts) < 4
+
+
+def test_a_probe_waits_for_no_cap_of_a_job_that_is_done() -> None:
+    async def main() -> float:
+        host, limiter = Host([*[(DOWN, 600.0)] * 4, *[(DOWN, 0.1)] * 2]), make_limiter(64)
+        hanging = [asyncio.create_task(attempt(limiter, host)) for _ in range(6)]
+        await asyncio.sleep(0.05)
+        limiter.tighten(max_concurrency=2, rate_limit=None, owner="another job")
+        await asyncio.sleep(1.0)
+        waiting = asyncio.create_task(attempt(limiter, host))
+        await asyncio.sleep(4.0)
+        assert not waiting.done()
+        limiter.let_go("another job")
+        await waiting
+        ended_s = virtual_clock()
+        for task in hanging:
+            task.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+        await limiter.aclose()
+        return ended_s
+
+    assert run_in_virtual_time(main()) < 10.0
 
 
 @pytest.mark.parametrize("is_up", [True, False], ids=["up since", "starting"])

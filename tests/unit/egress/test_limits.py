@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rft.core.failure import FailureCode, Stage
-from rft.egress.breaker import Breaker, BreakerSettings
+from rft.egress.breaker import Breaker, BreakerSettings, BreakerState
 from rft.egress.endpoint import Endpoint, Lane
 from rft.egress.limiter import Limiter
 from rft.egress.limits import Limits
@@ -19,6 +19,16 @@ from rft.egress.window import FixedWindow
 from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
 
 DOWN = AttemptFailure(FailureCode.CONNECT_ERROR, "is gone")
+
+
+async def recover(limiter: Limiter) -> None:
+    """As a probe finds it that is answered at once."""
+
+    async def probe() -> bool:
+        return True
+
+    slot = await limiter.enter(probe=probe)
+    limiter.leave(slot=slot)
 
 
 async def settle() -> None:
@@ -141,19 +151,19 @@ async def test_an_endpoint_is_as_far_down_as_the_worst_of_its_calls_and_beginnin
 
     async def attempts(limiter: Limiter, failure: AttemptFailure | None) -> None:
         for _ in range(10):
-            limiter.learn(failure, latency_s=0.1)
+            limiter.learn(failure, latency_s=0.0)
 
     await attempts(ends, DOWN)
     assert told == []
     await attempts(beginnings, DOWN)
     assert told == [(key, "open")]
     await attempts(calls, DOWN)
-    await attempts(beginnings, None)
+    await recover(beginnings)
     assert told == [(key, "open")]
     load = limits.load_of(key)
     assert load is not None
     assert load.breaker == "open"
-    await attempts(calls, None)
+    await recover(calls)
     assert told == [(key, "open"), (key, "closed")]
 
 
@@ -168,9 +178,60 @@ async def test_what_an_endpoint_asks_for_holds_for_whatever_it_is_called_for() -
         await settle()
         assert not waiting.done()
         waiting.cancel()
-    limits.let_go("another job")
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert limiter.queued == 0
+    limits.let_go("another job", ["http://127.0.0.1:1/tool"])
     assert [limiter.limit for limiter in others] == [8, 8]
     await limits.aclose()
+
+
+async def test_who_waits_for_a_cap_goes_on_when_its_job_is_done_whatever_the_call_is_for() -> None:
+    limits = Limits.adaptive(8)
+    calls, beginnings, _ = (limits.limiter(endpoint) for endpoint in lanes())
+    limits.limiter(Endpoint("b", Stage.TOOL, "http://127.0.0.1:1/tool", max_concurrency=1), owner="another job")
+    await beginnings.enter()
+    waiting = asyncio.create_task(beginnings.enter())
+    await settle()
+    assert not waiting.done()
+    limits.let_go("another job", ["http://127.0.0.1:1/tool"])
+    await asyncio.wait_for(waiting, 1.0)
+    assert (calls.in_flight, beginnings.in_flight) == (0, 2)
+
+
+@pytest.mark.parametrize("is_up", [True, False], ids=["it is up again", "it is down"])
+def test_what_nobody_calls_any_more_holds_nobody_up(is_up: bool) -> None:
+    """A job is over whose beginnings found the server down; others hear of it who call their tool there."""
+
+    async def main() -> list[BreakerState]:
+        told: list[BreakerState] = []
+        beginnings = Limiter(FixedWindow(8), breaker=Breaker(), on_change=told.append, now=virtual_clock)
+        up = False
+
+        async def probe() -> bool:
+            return up
+
+        async def begin() -> None:
+            slot = await beginnings.enter(probe=probe, caller="first")
+            await asyncio.sleep(0.1)
+            beginnings.learn(DOWN, latency_s=0.1, slot=slot)
+            beginnings.leave(slot=slot)
+
+        await asyncio.gather(*(begin() for _ in range(8)), return_exceptions=True)
+        waiting = [asyncio.create_task(begin()) for _ in range(8)]
+        await asyncio.sleep(3.0)
+        assert told[-1] is BreakerState.OPEN
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert beginnings.queued == 0
+        up = is_up
+        await asyncio.sleep(30.0)
+        assert told[-1] is (BreakerState.CLOSED if is_up else BreakerState.OPEN)
+        beginnings.let_go("first")
+        await beginnings.aclose()
+        return told
+
+    assert run_in_virtual_time(main())[-1] is BreakerState.CLOSED
 
 
 def test_nobody_is_probed_in_the_name_of_a_job_that_is_gone() -> None:
@@ -201,10 +262,10 @@ def test_nobody_is_probed_in_the_name_of_a_job_that_is_gone() -> None:
         probed.clear()
         await asyncio.sleep(3_600.0)
         assert not probed
-        waiting = asyncio.create_task(limiter.enter("third", probe=probe_of("third"), caller="third"))
+        slot = await limiter.enter("third", probe=probe_of("third"), caller="third")
+        limiter.learn(DOWN, latency_s=0.0, slot=slot)
         await asyncio.sleep(1.0)
         assert set(probed) == {"third"}
-        waiting.cancel()
         await limiter.aclose()
         return probed
 
