@@ -17,6 +17,7 @@ from rft.platform.serving.processes import ServingProcesses
 from rft.platform.serving.served_model import ServedModel
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database
+from rft.platform.store.stop_tasks import stop_tasks
 from rft.serving_wire.endpoint_file import read_endpoint
 from tests.shared.waiting import until
 
@@ -125,15 +126,16 @@ def weighing(folder: Path, size: int) -> ServedModel:
     return ServedModel(str(folder), ChatSpec(), None)
 
 
+@pytest.mark.parametrize("is_told_again", [False, True], ids=["once", "until it has ended"])
 async def test_a_client_that_hangs_up_while_the_process_starts_leaves_one_that_is_known(
-    migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_told_again: bool
 ) -> None:
     """Neither its lease nor the process itself is left to nobody: the next request is answered at once."""
     begins = asyncio.Event()
 
     async def start_slowly(*wanted: Any) -> ServingProcess:
         begins.set()
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.5)
         return await start_process(*wanted)
 
     monkeypatch.setattr(processes_module, "start_process", start_slowly)
@@ -142,6 +144,8 @@ async def test_a_client_that_hangs_up_while_the_process_starts_leaves_one_that_i
         asked = asyncio.create_task(ask(processes, ONE))
         await begins.wait()
         asked.cancel()
+        if is_told_again:
+            await stop_tasks(asked)
         assert isinstance(*await asyncio.gather(asked, return_exceptions=True), asyncio.CancelledError)
         async with asyncio.timeout(processes.settings.lease_ttl_s / 2):
             assert await ask(processes, ONE) == "answered"

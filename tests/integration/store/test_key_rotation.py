@@ -87,7 +87,7 @@ def test_an_interrupted_rotation_loses_nothing_and_the_next_one_finishes(migrate
     fill(migrated_url, box, "b")
     assert read_all(migrated_url, box) == read_all(migrated_url, SecretBox.at(tmp_path)) == 4
     assert rotate_key(file, migrated_url, settle_s=0).unreadable == 0
-    assert len(key_file.read(file)) == 2
+    assert len(key_file.read(file)) == 3, "a host that is late may seal with the first one still"
     assert read_all(migrated_url, box) == 4
 
 
@@ -97,8 +97,8 @@ def test_a_key_goes_with_the_next_rotation_but_one(migrated_url: str, tmp_path: 
     for _ in range(3):
         keys.append(key_file.read(file)[0])
         rotate_key(file, migrated_url, settle_s=0)
-    newest, previous = key_file.read(file)
-    assert previous == keys[-1]
+    newest, *previous = key_file.read(file)
+    assert previous == [keys[-1], keys[-2]]
     assert newest not in keys
     assert read_all(migrated_url, box) == 2
 

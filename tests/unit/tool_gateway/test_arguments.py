@@ -54,6 +54,7 @@ def test_what_is_wrong_can_be_stored_whatever_keys_the_model_makes_up(key: str) 
         ('{"query": "x", "other": 1}', "'other' was unexpected"),
         ("[" * 100_000, "nested too deeply"),
         ('{"query": ' + "9" * 5000 + "}", "too many digits"),
+        ('{"query": -1e400}', "a number that is too large: -1e400"),
     ],
 )
 def test_what_is_wrong_is_said_in_plain_words(arguments: str, message: str) -> None:

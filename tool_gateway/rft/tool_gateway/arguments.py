@@ -1,6 +1,7 @@
 """The model's arguments: parsed and held against the row's schema. Mistakes are told to the model in plain words."""
 
 import json
+import math
 from typing import NoReturn, cast
 
 from pydantic import JsonValue
@@ -56,13 +57,19 @@ class _NotJson(Exception):
     pass
 
 
+class _TooLarge(Exception):
+    pass
+
+
 def _parse(arguments: str) -> dict[str, JsonValue] | str:
     try:
-        parsed = json.loads(arguments, parse_constant=_refuse_constant)
+        parsed = json.loads(arguments, parse_constant=_refuse_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
         return f"The arguments are not valid JSON: {error.msg} at character {error.pos + 1}."
     except _NotJson as error:
         return f"The arguments are not valid JSON: {error} is not a JSON number."
+    except _TooLarge as error:
+        return f"The arguments contain a number that is too large: {error}."
     except RecursionError:
         return "The arguments are nested too deeply."
     except ValueError:
@@ -70,6 +77,13 @@ def _parse(arguments: str) -> dict[str, JsonValue] | str:
     if not isinstance(parsed, dict):
         return "The arguments must be one JSON object."
     return cast("dict[str, JsonValue]", parsed)
+
+
+def _finite(digits: str) -> float:
+    """It would reach the tool as `Infinity`, which is no JSON."""
+    if math.isinf(number := float(digits)):
+        raise _TooLarge(digits if len(digits) <= 40 else f"{digits[:40]}…")
+    return number
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -58,7 +58,8 @@ class ReconcilerRepository:
         return [(job_id, token) for job_id, token in await cursor.fetchall()]
 
     async def unanswered(self, status: JobStatus, *, after_s: float, limit: int | None = None) -> list[str]:
-        """The oldest jobs that wait so and whose message was not answered for so long; it counts as sent again now."""
+        """Jobs that wait so and whose message was not answered for so long, those first whose is the oldest; it counts
+        as sent again now."""
         return await self._ids(_UNANSWERED, {"status": status, "after_s": after_s, "limit": limit})
 
     async def _ids(self, query: LiteralString, values: Mapping[str, object]) -> list[str]:
@@ -92,7 +93,7 @@ _UNANSWERED: LiteralString = (
     "select id from jobs where status = %(status)s"
     " and not is_cancel_requested and " + EXPIRED + " and (enqueued_at is null"
     " or enqueued_at < clock_timestamp() - make_interval(secs => %(after_s)s))"
-    " order by created_at, id limit %(limit)s" + UNLOCKED + ") returning id"
+    " order by enqueued_at nulls first, created_at, id limit %(limit)s" + UNLOCKED + ") returning id"
 )
 _LEFT_OPEN: LiteralString = (
     "update jobs set enqueued_at = clock_timestamp() where id in (select id from jobs where "

@@ -19,6 +19,16 @@ def free_bytes(meminfo: Path = _MEMINFO) -> int | None:
     return None if found is None else int(found[1]) << 10
 
 
+def taken_bytes(pid: int) -> int:
+    """What a process alone has of this machine's memory by now; 0 where the system does not tell."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    found = next((line.split() for line in lines if line.startswith("RssAnon:")), None)
+    return 0 if found is None else int(found[1]) << 10
+
+
 def needed_bytes(base_model: Path) -> int:
     """What a process that serves this model takes: its weights in single precision, and the process itself."""
     weights = sum(file.stat().st_size for file in base_model.glob("*.safetensors"))

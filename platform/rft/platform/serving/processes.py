@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from rft.platform.lifecycle.lease import Lease
 from rft.platform.lifecycle.owner import host_of, new_owner
 from rft.platform.serving.connections import SpareConnections
 from rft.platform.serving.giving_way import ask_to_give_way
-from rft.platform.serving.memory import free_bytes, needed_bytes
+from rft.platform.serving.memory import free_bytes, needed_bytes, taken_bytes
 from rft.platform.serving.process import ServingProcess, start_process
 from rft.platform.serving.repository import ServingRepository
 from rft.platform.serving.served_model import ServedModel
@@ -177,8 +177,8 @@ class ServingProcesses:
         free, needed = free_bytes(), self._needed_bytes(model)
         if free is None or not needed:
             return None
-        # What those take that are being loaded, the system calls free until they have read their weights.
-        promised = sum(process.needed_bytes for process in self._running() if _is_loading(process))
+        # What those have not read yet that are being loaded, the system calls free.
+        promised = sum(_to_be_read(process) for process in self._running() if _is_loading(process))
         free, needed = max(0, free - promised), needed + self.settings.serving_reserve_bytes
         if free >= needed:
             return None
@@ -236,7 +236,9 @@ async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
     try:
         await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait((task,))
+        while not task.done():  # Who stops the tasks of a run cancels them until they have ended.
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait((task,))
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOG.warning("a serving process for a client that hung up was not started: %s", error)
         raise
@@ -254,6 +256,10 @@ async def _end_unless_it_answers(process: ServingProcess) -> bool:
 
 def _is_loading(process: ServingProcess) -> bool:
     return not process.has_listened and read_endpoint(process.folder) is None
+
+
+def _to_be_read(process: ServingProcess) -> int:
+    return max(0, process.needed_bytes - taken_bytes(process.child.pid))
 
 
 def _used_at(process: ServingProcess) -> float:

@@ -1,7 +1,8 @@
 """Another key for the secrets at rest: every sealed column is sealed again, and the key before the old one is dropped.
 
-Killed at any point, everything stays readable: a key leaves the file when nothing is sealed with it any more. The old
-one stays until the next rotation: another host that shares the folder may seal with it for a minute more.
+Killed at any point, everything stays readable: a key leaves the file when nothing is sealed with it any more. The last
+two stay: another host that shares the folder may seal with an old one for a minute more, and the last may be that of a
+rotation that was broken off.
 """
 
 import time
@@ -19,6 +20,8 @@ from rft.platform.store.advisory_locks import AdvisoryLock, try_lock_connection
 from rft.platform.store.database import with_timeouts
 
 SETTLE_S = 10.0
+_KEPT = 2
+"""Keys beside the newest."""
 """Longer than a request may take from sealing its secrets to committing them."""
 
 
@@ -66,7 +69,7 @@ def rotate_key(
     sleep: Callable[[float], None] = time.sleep,
     columns: tuple[SealedColumn, ...] = SEALED_COLUMNS,
 ) -> Rotation:
-    """Put a new key in front, seal everything with it, drop all but the last one. Running processes follow the file.
+    """Put a new key in front, seal everything with it, drop all but the last two. Running processes follow the file.
 
     Waits `settle_s` before the second pass: what a request sealed with the old key may not be stored yet in the first.
     Raises RotationRunning, KeyFileUnusable, OSError, psycopg.Error; the next rotation finishes what one began.
@@ -80,7 +83,7 @@ def rotate_key(
         first = _reseal_all(connection, keyring, columns)
         sleep(settle_s)
         second = _reseal_all(connection, keyring, columns)
-        key_file.replace(path, keys[:2])
+        key_file.replace(path, keys[: 1 + _KEPT])
     return Rotation(first.resealed + second.resealed, second.unreadable)
 
 
