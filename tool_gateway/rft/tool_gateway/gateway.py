@@ -83,7 +83,7 @@ class HttpToolGateway:
         )
         if isinstance(answer, Answer):
             return self._shown(call, answer, endpoint)
-        return self._failed(call, answer)
+        return self._failed(call, answer, item=item, trace_id=trace_id)
 
     def _mistake(self, call: ToolCall, tools: Sequence[ToolSchema]) -> _Shown | None:
         if not call.name:
@@ -128,15 +128,12 @@ class HttpToolGateway:
             attempts=answer.attempts,
         )
 
-    def _failed(self, call: ToolCall, failure: Failure) -> ToolResult:
+    def _failed(self, call: ToolCall, failure: Failure, *, item: JsonObject, trace_id: str) -> ToolResult:
         if failure.code is FailureCode.OVERSIZE_REPLY:
             cap = self._client.http.caps.reply_bytes
             message = f"Error: HTTP 413: the tool's reply is larger than {cap:,} bytes. Ask for less."
             return _mistaken(call, _Shown(message, CallMistake.OVERSIZE_REPLY), failure.elapsed_s, failure.attempts)
-        if (
-            failure.code is FailureCode.OVERSIZE_REQUEST
-            and len(encode_json({"": call.arguments})) * 2 > self._client.http.caps.request_bytes
-        ):
+        if failure.code is FailureCode.OVERSIZE_REQUEST and self._fits_without_arguments(call, item, trace_id):
             message = "Error: HTTP 413: the arguments are too large. Send less."
             return _mistaken(call, _Shown(message, CallMistake.OVERSIZE_ARGUMENTS))
         return ToolResult(
@@ -147,6 +144,11 @@ class HttpToolGateway:
             latency_s=failure.elapsed_s,
             attempts=failure.attempts,
         )
+
+    def _fits_without_arguments(self, call: ToolCall, item: JsonObject, trace_id: str) -> bool:
+        """Whether the row leaves room for a call, so that one too large is so by what the model wrote."""
+        bare = to_wire(call.model_copy(update={"arguments": ""}), item=item, trace_id=trace_id)
+        return len(encode_json(bare)) <= self._client.http.caps.request_bytes
 
 
 def _endpoint(tool: ToolServer, headers: Mapping[str, str]) -> Endpoint:
