@@ -103,6 +103,25 @@ def without_prompt(body: JsonObject, *, max_chars: int) -> JsonObject:
     return {**body, "sample": {**sample, "choices": choices, "trace": told}}
 
 
+def shorten_messages(body: JsonObject, *, max_chars: int) -> JsonObject:
+    """The same body with whatever the trace's messages say and call cut, for long answers beside large rows: the answer
+    and all calls stand whole in `output_text` and `output_tools`."""
+    sample = cast("JsonObject", body["sample"])
+    trace = cast("JsonObject", sample["trace"])
+    messages: list[JsonValue] = [
+        _shorten_all(cast("JsonObject", message), max_chars) for message in cast("list[JsonValue]", trace["messages"])
+    ]
+    return {**body, "sample": {**sample, "trace": {**trace, "messages": messages, "is_shortened": True}}}
+
+
+def without_answer(body: JsonObject) -> JsonObject:
+    """The same body as if the model had said and called nothing: what of it is the row's."""
+    sample = cast("JsonObject", body["sample"])
+    trace: JsonObject = {**cast("JsonObject", sample["trace"]), "messages": []}
+    nothing: JsonObject = {"choices": [], "output_text": "", "output_json": None, "output_tools": [], "trace": trace}
+    return {**body, "sample": {**sample, **nothing}}
+
+
 def without_messages(body: JsonObject) -> JsonObject:
     """The same body with the conversation only counted: it is kept in the rollout's record already."""
     sample = cast("JsonObject", body["sample"])
@@ -120,10 +139,26 @@ def _shorten_choice(choice: JsonValue, max_chars: int) -> JsonValue:
 
 def _shorten(message: JsonObject, max_chars: int) -> JsonValue:
     name = "content" if message.get("role") == Role.TOOL else "reasoning_content"
-    text = message.get(name)
-    if not isinstance(text, str) or len(text) <= max_chars:
-        return message
-    return {**message, name: f"{text[:max_chars]}\n[cut: {len(text):,} characters]"}
+    return {**message, name: _cut(message[name], max_chars)} if name in message else message
+
+
+def _shorten_all(message: JsonObject, max_chars: int) -> JsonObject:
+    texts = ("content", "reasoning_content")
+    cut = {name: _cut(value, max_chars) if name in texts else value for name, value in message.items()}
+    if isinstance(calls := message.get("tool_calls"), list):
+        cut["tool_calls"] = [_shorten_call(cast("JsonObject", call), max_chars) for call in calls]
+    return cut
+
+
+def _shorten_call(call: JsonObject, max_chars: int) -> JsonObject:
+    function = cast("JsonObject", call["function"])
+    return {**call, "function": {**function, "arguments": _cut(function["arguments"], max_chars)}}
+
+
+def _cut(value: JsonValue, max_chars: int) -> JsonValue:
+    if not isinstance(value, str) or len(value) <= max_chars:
+        return value
+    return f"{value[:max_chars]}\n[cut: {len(value):,} characters]"
 
 
 def _to_message(message: Message) -> JsonObject:

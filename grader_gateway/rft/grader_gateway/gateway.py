@@ -9,18 +9,21 @@ from dataclasses import dataclass
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.finished_trace import FinishedTrace
-from rft.core.grade import Grade
+from rft.core.grade import SAMPLE_PARSE_ERROR, Grade
 from rft.core.graders import EndpointGrader
 from rft.egress.endpoint import Endpoint
 from rft.egress.endpoint_client import EndpointClient, encode_json
 from rft.egress.redaction import redact
 from rft.egress.reply import AttemptFailure, Reply
+from rft.grader_gateway.builtin.guarded import invalid
 from rft.grader_gateway.contract import (
     read_score,
+    shorten_messages,
     shorten_outputs,
     shown_reply,
     shown_request,
     to_wire,
+    without_answer,
     without_messages,
     without_prompt,
 )
@@ -53,7 +56,7 @@ class HttpGraderGateway:
         part: str | None = None,
     ) -> None:
         """`part`: its variable inside a multi grader, whose calls for one rollout must differ in their key."""
-        self._client, self._job_id = client, job_id
+        self._client, self._job_id, self._invalid_grade = client, job_id, grader.grade_of_invalid
         self._call_id = _CALL_ID if part is None else f"{_CALL_ID}.{part}"
         self._endpoint = Endpoint(
             name=grader.name,
@@ -110,7 +113,8 @@ class HttpGraderGateway:
             owner=self._job_id,
         )
         if isinstance(answer, Failure):
-            return answer
+            is_too_long = answer.code is FailureCode.OVERSIZE_REQUEST and self._fits(without_answer(body))
+            return self._too_long(answer.message) if is_too_long else answer
         return Grade(
             reward=answer.value.score,
             scores={self._endpoint.name: answer.value.score},
@@ -128,6 +132,15 @@ class HttpGraderGateway:
             fitting, encoded = cut, encode_json(cut)
         return fitting, encoded
 
+    def _fits(self, body: JsonObject) -> bool:
+        return len(encode_json(body)) <= self._client.http.caps.request_bytes
+
+    def _too_long(self, problem: str) -> Grade:
+        """Of an answer that does not fit beside its row: to leave it out of the training would reward its length."""
+        details = f"the answer is too long to be sent: {problem}"
+        grade = invalid(self._endpoint.name, self._invalid_grade, SAMPLE_PARSE_ERROR, details)
+        return grade.model_copy(update={"attempts": 0})
+
     def _read(self, reply: Reply) -> _Scored | AttemptFailure:
         if reply.status >= 400:
             failure = self._client.http.status_failure(reply)
@@ -138,10 +151,15 @@ class HttpGraderGateway:
 
 
 def _shorter(body: JsonObject) -> Iterator[JsonObject]:
-    """Tool outputs and thoughts; where that is not enough what the row holds, too, and as little of the others."""
+    """Tool outputs and thoughts; where that is not enough what the row holds, too, and as little of the others; at last
+    whatever was said on the way."""
     with_prompt = [body]
     for max_chars in _OUTPUT_CHARS_WHEN_TOO_LARGE:
         with_prompt.append(shorten_outputs(body, max_chars=max_chars))
         yield with_prompt[-1]
+    smallest = body
     for one in with_prompt:
-        yield without_prompt(one, max_chars=_OUTPUT_CHARS_WHEN_TOO_LARGE[-1])
+        smallest = without_prompt(one, max_chars=_OUTPUT_CHARS_WHEN_TOO_LARGE[-1])
+        yield smallest
+    for max_chars in _OUTPUT_CHARS_WHEN_TOO_LARGE:
+        yield shorten_messages(smallest, max_chars=max_chars)

@@ -18,6 +18,7 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import MAX_REPLY_CHARS, MAX_REQUEST_CHARS, Grade
 from rft.core.graders import EndpointGrader
+from rft.core.messages import ToolCall
 from rft.core.spec import RetryBudget, RunSecrets
 from rft.egress.breaker import DOWN_CODES
 from rft.egress.client import HttpClient
@@ -85,7 +86,9 @@ async def set_scene(request: pytest.FixtureRequest) -> AsyncIterator[SetScene]:
             grader = ScriptedGrader(lambda sample, item: cast("float", score))
             endpoint = ScriptedEndpoint(grader=grader, faults=FaultSequence(faults, last_stays=True))
             server = await stack.enter_async_context(LoopbackEndpoint(endpoint))
-            spec = EndpointGrader(name="judge", url=server.grader_url, timeout_s=5.0, rate_limit=rate_limit)
+            spec = EndpointGrader(
+                name="judge", url=server.grader_url, timeout_s=5.0, rate_limit=rate_limit, invalid_grade=-1
+            )
             return Scene(endpoint, await FORMS[request.param](stack, spec, caps))
 
         yield make
@@ -241,9 +244,37 @@ async def test_a_trace_beyond_the_cap_is_sent_with_its_tool_outputs_cut(set_scen
     trace = json.loads(scene.endpoint.calls[0].body)["sample"]["trace"]
     assert trace["is_shortened"] is True
     assert "[cut: 50,000 characters]" in trace["messages"][2]["content"]
-    too_large = await scene.grade(finished(answer="z" * 50_000))
+    large: JsonObject = {"messages": [], "notes": "z" * 50_000}
+    too_large = await scene.gateway.grade(finished(), item=large, trace_id="trace_abc")
     assert isinstance(too_large, Failure)
     assert too_large.code is FailureCode.OVERSIZE_REQUEST
+
+
+async def test_a_long_answer_beside_a_large_row_is_sent_whole_and_the_trace_is_cut(set_scene: SetScene) -> None:
+    scene = await set_scene(caps=SizeCaps(request_bytes=100_000))
+    item: JsonObject = {"messages": [], "notes": "x" * 50_000}
+    asked, called, *rest = finished(answer="z" * 16_000).messages
+    call = ToolCall(call_id="call_1", name="add", arguments=json.dumps({"a": "y" * 10_000}))
+    trace = replace(finished(), messages=(asked, called.model_copy(update={"tool_calls": (call,)}), *rest))
+    assert isinstance(await scene.gateway.grade(trace, item=item, trace_id="trace_abc"), Grade)
+    sample = json.loads(scene.endpoint.calls[0].body)["sample"]
+    assert (len(sample["output_text"]), sample["trace"]["is_shortened"]) == (16_000, True)
+    assert sample["output_tools"][0]["function"]["arguments"] == call.arguments
+    assert len(sample["choices"][0]["message"]["content"]) == 16_000
+    first, *_, last = sample["trace"]["messages"]
+    assert last["content"].endswith("z\n[cut: 16,000 characters]")
+    assert first["tool_calls"][0]["function"]["arguments"].endswith("y\n[cut: 10,009 characters]")
+
+
+async def test_an_answer_that_does_not_fit_beside_its_row_gets_the_invalid_grade(set_scene: SetScene) -> None:
+    """To leave it out of the training, as a failure of the endpoint, would reward its length."""
+    scene = await set_scene(caps=SizeCaps(request_bytes=100_000))
+    item: JsonObject = {"messages": [], "notes": "x" * 50_000}
+    grade = await scene.gateway.grade(finished(answer="z" * 60_000), item=item, trace_id="trace_abc")
+    assert isinstance(grade, Grade)
+    assert (grade.reward, grade.is_invalid, grade.model_errors) == (-1.0, True, ("sample_parse_error",))
+    assert "too long to be sent" in (grade.error_details or "")
+    assert not scene.endpoint.calls
 
 
 @pytest.mark.parametrize(("caps", "cuts"), [(None, 0), (SizeCaps(request_bytes=25_000), 1)])
