@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
@@ -115,6 +115,17 @@ def render_all(
         else:
             problems.append(rendered)
     return _worst(problems) if problems else tuple(texts)
+
+
+def without(names: Collection[str], template: Template) -> Template:
+    """The template without what it takes of these parts of the sample."""
+    return Template(
+        tuple(
+            part
+            for part in template.parts
+            if isinstance(part, str) or part.namespace == "item" or part.steps[0] not in names
+        )
+    )
 
 
 def _worst(problems: Sequence[Unrenderable]) -> Unrenderable:

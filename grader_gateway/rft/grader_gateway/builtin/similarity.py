@@ -27,6 +27,17 @@ class TextsTooLong(ValueError):
     """Why two texts are not compared, as the end of a sentence that begins with the grader."""
 
 
+def is_comparable(metric: SimilarityMetric, text: str, reference: str) -> bool:
+    """Whether `similarity` raises no TextsTooLong."""
+    match metric:
+        case "fuzzy_match":
+            return len(text) * len(reference) <= _MOST_PAIRS_OF_CHARS
+        case "rouge_l":
+            return len(_words(text)) * len(_words(reference)) <= _MOST_PAIRS_OF_WORDS
+        case _:
+            return True
+
+
 def similarity(metric: SimilarityMetric, text: str, reference: str) -> float:
     """Raises ValueError for a metric that is not supported, TextsTooLong."""
     match metric:

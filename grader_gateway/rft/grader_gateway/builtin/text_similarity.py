@@ -5,12 +5,15 @@ import asyncio
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode
 from rft.core.finished_trace import FinishedTrace
-from rft.core.grade import Grade
+from rft.core.grade import SAMPLE_PARSE_ERROR, Grade
 from rft.core.graders import TextSimilarityGrader
 from rft.grader_gateway.builtin.guarded import NoScore, Score, graded, no_score, unrendered
-from rft.grader_gateway.builtin.similarity import UNSUPPORTED_METRICS, TextsTooLong, similarity
+from rft.grader_gateway.builtin.similarity import UNSUPPORTED_METRICS, TextsTooLong, is_comparable, similarity
 from rft.grader_gateway.contract import to_item, to_sample
-from rft.grader_gateway.templates import Unrenderable, parse, render_all
+from rft.grader_gateway.templates import Unrenderable, parse, render_all, without
+
+_ANSWER = frozenset({"choices", "output_json", "output_text", "output_tools"})
+"""What of a sample the model wrote."""
 
 
 class TextSimilarity:
@@ -26,13 +29,22 @@ class TextSimilarity:
         """The similarity of input and reference."""
 
         async def compare() -> Score | NoScore | Failure:
-            rendered = render_all(self._templates, sample=to_sample(trace), item=to_item(item))
+            sample, row = to_sample(trace), to_item(item)
+            rendered = render_all(self._templates, sample=sample, item=row)
             if isinstance(rendered, Unrenderable):
                 return unrendered(self._spec.name, rendered)
             # Off the event loop: long texts, and the first import, take their time.
             try:
                 return Score(await asyncio.to_thread(similarity, self._spec.evaluation_metric, *rendered))
             except TextsTooLong as error:
+                if await asyncio.to_thread(self._is_answers_doing, sample, row):
+                    return NoScore(SAMPLE_PARSE_ERROR, str(error))
                 return no_score(self._spec.name, FailureCode.OVERSIZE_REQUEST, str(error))
 
         return await graded(self._spec.name, trace_id, compare, invalid_grade=self._spec.grade_of_invalid)
+
+    def _is_answers_doing(self, sample: JsonObject, row: JsonObject) -> bool:
+        """Whether an answer as long as what it is held against could be compared."""
+        others = render_all([without(_ANSWER, template) for template in self._templates], sample=sample, item=row)
+        metric = self._spec.evaluation_metric
+        return not isinstance(others, Unrenderable) and all(is_comparable(metric, one, one) for one in others)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
+from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Fault
 from rft.core.grade import Grade
 from rft.core.graders import SimilarityMetric, TextSimilarityGrader
@@ -99,7 +100,7 @@ def test_a_metric_that_needs_embeddings_is_refused_with_the_reason() -> None:
 @pytest.mark.parametrize(
     ("metric", "word", "says"),
     [
-        ("fuzzy_match", "a", "cannot compare 100,001 characters with 100,000:"),
+        ("fuzzy_match", "a", "cannot compare 100,000 characters with 100,001:"),
         ("rouge_l", "a ", "cannot compare 31,623 words with 31,623:"),
     ],
 )
@@ -111,6 +112,33 @@ async def test_texts_whose_comparison_would_stop_everything_else_are_no_zero_but
     assert isinstance(failure, Failure)
     assert (failure.code, failure.fault) == (FailureCode.OVERSIZE_REQUEST, Fault.ENDPOINT)
     assert says in failure.message
+
+
+@pytest.mark.parametrize(
+    ("metric", "answer", "reference"),
+    [("fuzzy_match", "a" * 200_001, "a" * 50_000), ("rouge_l", "a " * 100_001, "a " * 10_000)],
+)
+async def test_an_answer_too_long_to_be_compared_with_a_usual_reference_gets_the_invalid_grade(
+    metric: SimilarityMetric, answer: str, reference: str
+) -> None:
+    """To leave it out of the training would reward its length; who answers is not to fail the job."""
+    grade = await grader(metric).grade(finished(answer), item={"answer": reference}, trace_id="t")
+    assert isinstance(grade, Grade)
+    assert (grade.reward, grade.is_invalid, grade.model_errors) == (0.0, True, ("sample_parse_error",))
+    assert "cannot compare" in (grade.error_details or "")
+
+
+async def test_a_long_row_beside_the_answer_is_not_the_answers_doing() -> None:
+    spec = TextSimilarityGrader(
+        name="alike",
+        input="{{ item.notes }}{{ sample.output_text }}",
+        reference="{{ item.answer }}",
+        evaluation_metric="fuzzy_match",
+    )
+    item: JsonObject = {"notes": "a" * 200_001, "answer": "a" * 50_000}
+    failure = await TextSimilarity(spec).grade(finished("4"), item=item, trace_id="t")
+    assert isinstance(failure, Failure)
+    assert failure.code is FailureCode.OVERSIZE_REQUEST
 
 
 @pytest.mark.parametrize("metric", METRICS)
