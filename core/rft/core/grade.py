@@ -17,7 +17,7 @@ MAX_REQUEST_CHARS = 4000
 """What is kept of the request: a judge's messages are whole in most cases, of what is longer both ends."""
 
 SAMPLE_PARSE_ERROR = "sample_parse_error"
-"""The answer does not fit `response_format`, or lacks what a grader's template names."""
+"""The answer does not fit `response_format`, lacks what a grader's template names, or is too long to be judged."""
 RUNTIME_ERROR = "python_grader_runtime_error"
 """A python grader came to no score on this answer: it raised, returned no number, or reached a limit of its own."""
 FORMULA_ERROR = "formula_parse_error"

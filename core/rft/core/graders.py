@@ -17,8 +17,8 @@ class GradesTheInvalid(Record):
     """What all graders have in common."""
 
     invalid_grade: ScoreInBounds | None = None
-    """The grade of an answer that cannot be judged: it does not fit `response_format`, lacks what a template names, or
-    the grader's code raises on it."""
+    """The grade of an answer that cannot be judged: it does not fit `response_format`, lacks what a template names, is
+    too long to be sent or compared, or the grader's code raises on it."""
 
     @property
     def grade_of_invalid(self) -> float:

@@ -1,6 +1,9 @@
 """Text similarity: in [0, 1], and what the reference implementations say."""
 
 import re
+import time
+import unicodedata
+from collections import Counter
 from typing import get_args
 
 import pytest
@@ -67,6 +70,45 @@ def test_rouge_is_the_reference_implementations(text: str, reference: str) -> No
     theirs = RougeScorer(list(kinds.values())).score(reference, text)
     for metric, kind in kinds.items():
         assert similarity(metric, text, reference) == pytest.approx(theirs[kind].fmeasure)  # pyright: ignore[reportArgumentType]
+
+
+@given(st.text(st.characters(codec="ascii"), max_size=60), st.text(st.characters(codec="ascii"), max_size=60))
+def test_rouge_of_ascii_text_sees_letters_and_digits(text: str, reference: str) -> None:
+    ours, theirs = (Counter(re.findall(r"[^\W_]+", one.lower())) for one in (text, reference))
+    common = (ours & theirs).total()
+    expected = 2 * common / (ours.total() + theirs.total()) if common else 0.0
+    assert similarity("rouge_1", text, reference) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("metric", ["rouge_1", "rouge_l"])
+@pytest.mark.parametrize(
+    ("text", "reference", "score"),
+    [
+        ("राम की किताब", "राम का किताबें", 1 / 3),
+        ("ที่นี่", "ทีนี", 0.0),
+        ("مُدَرِّس جديد", "مُدَرِّس قديم", 0.5),
+        ("क्\u200dष", "क्", 0.0),
+        ("un résumé", unicodedata.normalize("NFD", "un résumé"), 1.0),
+        ("한국 e_\u0301a", unicodedata.normalize("NFD", "한국 e a"), 1.0),
+        ("\U00011013\U00011038", "\U00011013", 0.0),
+    ],
+)
+def test_a_mark_belongs_to_its_word(metric: SimilarityMetric, text: str, reference: str, score: float) -> None:
+    assert similarity(metric, text, reference) == pytest.approx(score)
+
+
+@given(st.text(max_size=60))
+@settings(deadline=None)
+def test_composed_and_decomposed_texts_are_the_same_to_rouge(text: str) -> None:
+    words = similarity("rouge_1", text, text)
+    assert similarity("rouge_1", unicodedata.normalize("NFD", text), unicodedata.normalize("NFC", text)) == words
+
+
+@pytest.mark.parametrize("marks", ["\u0301\u0316", "\u0301", "\u200d", "_", "!"])
+def test_many_marks_in_a_row_take_no_more_time_than_other_text(marks: str) -> None:
+    begun_s = time.process_time()
+    similarity("rouge_1", f"a{marks * 200_000}b", "é")
+    assert time.process_time() - begun_s < 10, "Sorting so many marks takes minutes"
 
 
 @given(st.sampled_from(METRICS), st.text(max_size=60), st.text(max_size=60))
