@@ -20,6 +20,8 @@ _NOT_THE_MODELS = frozenset({"input_tools", "model", "output_audio", "output_rea
 _STEP = re.compile(
     r"""\.\s*([^.\[\]{}()|"'\s]+(?:[ \t]+[^.\[\]{}()|"'\s]+)*)|\[\s*(-?\d{1,9})\s*\]|\["([^"]*)"\]|\['([^']*)'\]"""
 )
+_LEFT_OPEN = re.compile(r"\{\{\s*(?:item|sample)(?!\w)[^\n]*")
+_SINGLE_BRACES = re.compile(r"\{\s*(?:item|sample)\s*[.\[]")
 _ARGUMENTS = ("function", "arguments")
 """Of a tool call: JSON as text. A path goes on into it, as published evals of the hosted service have it."""
 _SHOWN_CHARS = 60
@@ -184,11 +186,20 @@ def template_problem(text: str) -> str | None:
 
 def unfillable(text: str) -> str | None:
     """What no rollout of a job can put into a template that `template_problem` finds none in. Raises TemplateError."""
-    for variable in variables_of(text):
+    template = parse(text)
+    last = template.parts[-1] if template.parts else ""
+    if isinstance(last, str) and (left_open := _LEFT_OPEN.search(last)) is not None:
+        return f"`{_shorten(left_open.group())}`: no `}}}}` closes it, so no value would take its place"
+    for variable in (part for part in template.parts if isinstance(part, Variable)):
         problem = path_problem(variable.steps) if variable.namespace == "sample" else None
         if problem is not None:
             return f"{_show(variable.source)}: {problem}"
     return None
+
+
+def has_single_braces(text: str) -> bool:
+    """Whether something looks like a variable and is text, as in `{item.answer}`. Raises TemplateError."""
+    return any(isinstance(part, str) and _SINGLE_BRACES.search(part) is not None for part in parse(text).parts)
 
 
 def _variable(source: str) -> Variable:
@@ -241,5 +252,8 @@ def _into(value: JsonValue, step: str | int) -> _Found | None:
 
 
 def _show(source: str) -> str:
-    text = source if len(source) <= _SHOWN_CHARS else f"{source[:_SHOWN_CHARS]}..."
-    return f"{{{{ {text} }}}}"
+    return f"{{{{ {_shorten(source)} }}}}"
+
+
+def _shorten(source: str) -> str:
+    return source if len(source) <= _SHOWN_CHARS else f"{source[:_SHOWN_CHARS]}..."

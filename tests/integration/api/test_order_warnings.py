@@ -173,6 +173,17 @@ async def test_a_template_that_names_calls_of_an_answer_without_any_is_a_warning
     assert await warnings_of(client, order, code) == []
 
 
+async def test_a_variable_in_single_braces_is_a_warning(client: AsyncOpenAI, order: dict[str, Any]) -> None:
+    grader = {"type": "string_check", "input": "{sample.output_text}", "reference": "{{item.n}}", "operation": "eq"}
+    order["method"]["reinforcement"]["grader"] = grader
+    code = "single_braces"
+    ((message, data),) = await warnings_of(client, order, code)
+    assert data == {"code": code, "fields": ["method.reinforcement.grader.input"]}
+    assert "{{item.answer}}" in message
+    grader["input"] = "{{sample.output_text}}"
+    assert await warnings_of(client, order, code) == []
+
+
 async def test_metadata_that_names_no_test_file_of_ours_is_the_customers_own(
     client: AsyncOpenAI, order: dict[str, Any]
 ) -> None:

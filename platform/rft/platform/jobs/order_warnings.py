@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.failure import FailureCode
-from rft.grader_gateway.templates import Variable, variables_of
+from rft.grader_gateway.templates import Variable, has_single_braces, variables_of
 from rft.platform.orders.base_models import STARTER
 from rft.platform.orders.grader_schemas import Grader, RulerGrader
 from rft.platform.orders.grader_specification import templates_of
@@ -59,7 +59,7 @@ def model_warnings(model: str, broken: str | None) -> list[OrderWarning]:
 
 
 def _about_grader(order: JobCreate) -> Iterator[OrderWarning]:
-    """Templates that no answer of this job can fill."""
+    """Templates that no answer of this job can fill, or that name nothing."""
     wanted = order.method.reinforcement
     unfilled = _naming(wanted.grader, _is_output_json)
     if unfilled and to_response_format(wanted.response_format) is None:
@@ -77,6 +77,14 @@ def _about_grader(order: JobCreate) -> Iterator[OrderWarning]:
             "sample.choices[0].message.tool_calls is empty for every answer of a job whose tools are called:"
             f" {', '.join(empty[:_MOST_PLACES])}. The calls of a rollout are in sample.output_tools.",
             {"fields": [*empty[:_MOST_PLACES]]},
+        )
+    single = [place for place, text in templates_of(wanted.grader, _GRADER) if has_single_braces(text)]
+    if single:
+        yield OrderWarning(
+            "single_braces",
+            f"What looks like a variable stands in single braces and stays text: {', '.join(single[:_MOST_PLACES])}."
+            " Variables have two on each side, as in {{item.answer}}.",
+            {"fields": [*single[:_MOST_PLACES]]},
         )
 
 

@@ -23,6 +23,7 @@ from rft.grader_gateway.templates import (
     TooLong,
     Unresolved,
     Variable,
+    has_single_braces,
     parse,
     render_all,
     template_problem,
@@ -136,6 +137,34 @@ NEVER_FILLED = [
     "{{sample.trace.steps}}",
     "{{sample.trace.messages[-1].text}}",
 ]
+
+
+LEFT_OPEN = ["{{item.answer}", "{{ sample.output_text", "{{item.n}} of {{\titem.answer", "{{ {{item", "{{sample['a']}"]
+
+
+@pytest.mark.parametrize("text", LEFT_OPEN)
+def test_a_variable_that_nothing_closes_is_told_before_any_rollout(text: str) -> None:
+    assert "no `}}` closes it" in (unfillable(text) or "")
+
+
+@pytest.mark.parametrize("text", ["{{ left open", "{{", "{{ items", "{item.answer}", "{{item.n}} {{ {", ""])
+def test_text_with_braces_that_begins_no_variable_stays_text(text: str) -> None:
+    assert unfillable(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        ("{item.answer}", True),
+        ("is { sample.output_text } {{item.n}}?", True),
+        ("{item['a']", True),
+        ("{{item.answer}}", False),
+        ('{"item": {{item.answer}}}', False),
+        ("{items.a} {item} { item is }", False),
+    ],
+)
+def test_what_looks_like_a_variable_in_single_braces_is_seen(text: str, has: bool) -> None:
+    assert has_single_braces(text) is has
 
 
 @pytest.mark.parametrize("text", NEVER_FILLED)
