@@ -280,7 +280,7 @@ def test_a_busy_machine_of_ours_is_owned_up_to() -> None:
         endpoints=(),
     )
     wanted = spec(LoopbackEndpoint(Customer()))
-    told = assumptions(report, wanted.plan, wanted.spec.grader)
+    told = assumptions(report, wanted.plan, wanted.spec.grader, {})
     assert any("up to 80 ms of its own delay" in sentence for sentence in told)
 
 

@@ -5,14 +5,29 @@ from typing import Any
 import pytest
 
 from rft.core.failure import FailureCode, Stage
-from rft.rollouts.rehearsal_advice import advise
+from rft.core.graders import EndpointGrader
+from rft.rollouts.rehearsal_advice import advise, assumptions
+from rft.rollouts.rehearsal_pace import OrderedCaps
 from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan, RehearsalReport
 from tests.shared.rehearsal_reports import endpoint
 
 PLAN = RehearsalPlan(rows_per_step=16, group_size=8, rollouts=128, calls_per_rollout=3)
 
 
-def told(*endpoints: EndpointReport, plan: RehearsalPlan = PLAN, **changes: Any) -> tuple[str, ...]:
+GRADER = EndpointGrader(name="judge", url="https://example.com/grade")
+
+
+def told(
+    *endpoints: EndpointReport, plan: RehearsalPlan = PLAN, cap: OrderedCaps | None = None, **changes: Any
+) -> tuple[str, ...]:
+    return advise(reported(*endpoints, **changes), plan, {endpoint().url: cap or OrderedCaps()})
+
+
+def assumed(*endpoints: EndpointReport, cap: OrderedCaps | None = None) -> str:
+    return "\n".join(assumptions(reported(*endpoints), PLAN, GRADER, {endpoint().url: cap or OrderedCaps()}))
+
+
+def reported(*endpoints: EndpointReport, **changes: Any) -> RehearsalReport:
     report = RehearsalReport(
         rollouts=128,
         excluded_rollouts=0,
@@ -25,7 +40,7 @@ def told(*endpoints: EndpointReport, plan: RehearsalPlan = PLAN, **changes: Any)
         assumptions=(),
         endpoints=endpoints or (endpoint(),),
     )
-    return advise(report.model_copy(update=changes), plan)
+    return report.model_copy(update=changes)
 
 
 def test_no_errors_is_ready() -> None:
@@ -201,9 +216,27 @@ def test_a_callback_that_was_not_called_is_no_tool_that_rows_must_describe() -> 
     assert told(silent, endpoint())[0].startswith("Ready")
 
 
-def test_calls_that_wait_for_the_customers_own_cap_are_told() -> None:
-    (sentence,) = told(endpoint(queued_p95_ms=4_000.0))
+@pytest.mark.parametrize(
+    ("cap", "raised"),
+    [
+        (OrderedCaps(max_concurrency=128), "raise its max_concurrency."),
+        (OrderedCaps(max_concurrency=500, rate_limit=10.0), "raise its rate_limit."),
+        (OrderedCaps(max_concurrency=100, rate_limit=10.0), "raise its rate_limit or max_concurrency."),
+    ],
+)
+def test_calls_that_wait_for_the_customers_own_cap_are_told(cap: OrderedCaps, raised: str) -> None:
+    waiting = endpoint(queued_p95_ms=4_000.0)
+    (sentence,) = told(waiting, cap=cap)
     assert "waited up to 4.0 s on our side" in sentence
+    assert sentence.endswith(raised)
+    assert "waited" not in assumed(waiting, cap=cap)
+
+
+@pytest.mark.parametrize("cap", [None, OrderedCaps(max_concurrency=500)])
+def test_calls_that_waited_because_we_began_with_few_are_no_caps_doing(cap: OrderedCaps | None) -> None:
+    waiting = endpoint(queued_p95_ms=4_000.0)
+    assert told(waiting, cap=cap)[0].startswith("Ready")
+    assert "Calls to tool 'search' waited up to 4.0 s because we begin with few at once" in assumed(waiting, cap=cap)
 
 
 def test_tools_that_no_row_describes_are_told() -> None:

@@ -96,8 +96,12 @@ async def rehearse(
         await finish_closing(connections.aclose)
     measured = Measured(ended, attempts, policy.unwritten_calls, wall_s, delays_s)
     report = to_report(plan, spec, measured)
-    rests_on = tuple(assumptions(report, plan, spec.grader))
-    told = {"assumptions": rests_on, "advice": advise(report, plan), "limits": limits(report, plan, caps_of(spec))}
+    caps = caps_of(spec)
+    told = {
+        "assumptions": tuple(assumptions(report, plan, spec.grader, caps)),
+        "advice": advise(report, plan, caps),
+        "limits": limits(report, plan, caps),
+    }
     return report.model_copy(update=told)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from rft.core.failure import FailureCode, Stage
 from rft.core.graders import GraderSpec, endpoint_graders
+from rft.rollouts.rehearsal_pace import CapsByUrl, OrderedCaps
 from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan, RehearsalReport
 
 _HELD_ABOVE = 0.25
@@ -32,7 +33,7 @@ _UNDER_LOAD = {
 }
 
 
-def assumptions(report: RehearsalReport, plan: RehearsalPlan, grader: GraderSpec) -> Iterator[str]:
+def assumptions(report: RehearsalReport, plan: RehearsalPlan, grader: GraderSpec, caps: CapsByUrl) -> Iterator[str]:
     """What the figures rest on."""
     yield f"Each rollout makes {plan.calls_per_rollout} tool calls one after the other; a real policy may make more."
     yield "The time a model needs to sample is not included."
@@ -41,6 +42,13 @@ def assumptions(report: RehearsalReport, plan: RehearsalPlan, grader: GraderSpec
         yield f"{plan.rollouts} of the step's {plan.burst} rollouts were played, and the step time scaled up."
     if not endpoint_graders(grader):
         yield f"Grader '{grader.name}' ({grader.type}) was not called: it is not behind a URL of yours."
+    for endpoint in report.endpoints:
+        if _is_free_but_waited_for(endpoint) and not _binding(endpoint, caps):
+            yield (
+                f"Calls to {_name(endpoint)} waited up to {endpoint.queued_p95_ms / 1e3:.1f} s because we begin with"
+                " few at once while it is not known what it bears. The step time has that in it; later steps of a job"
+                " wait less."
+            )
     if report.own_delay_p95_ms >= _BUSY_MS:
         yield (
             f"The machine that rehearsed was busy itself: latencies hold up to {report.own_delay_p95_ms:.0f} ms of"
@@ -48,8 +56,8 @@ def assumptions(report: RehearsalReport, plan: RehearsalPlan, grader: GraderSpec
         )
 
 
-def advise(report: RehearsalReport, plan: RehearsalPlan) -> tuple[str, ...]:
-    """What to do, most urgent first."""
+def advise(report: RehearsalReport, plan: RehearsalPlan, caps: CapsByUrl) -> tuple[str, ...]:
+    """What to do, most urgent first. `caps`: what the order allows at each address."""
     said = [
         *_about_rollouts(report, plan),
         *_about_missing_tools(report),
@@ -57,7 +65,7 @@ def advise(report: RehearsalReport, plan: RehearsalPlan) -> tuple[str, ...]:
         *(sentence for endpoint in report.endpoints for sentence in _about_rejections(endpoint)),
         *_about_capacity(report.endpoints, plan),
         *(sentence for endpoint in report.endpoints for sentence in _about_latency(endpoint, plan)),
-        *(sentence for endpoint in report.endpoints for sentence in _about_waiting(endpoint, report.endpoints)),
+        *(sentence for endpoint in report.endpoints for sentence in _about_waiting(endpoint, caps)),
         *_about_calls(report, plan),
     ]
     return tuple(said) or (_ready(report, plan),)
@@ -179,13 +187,25 @@ def _about_latency(endpoint: EndpointReport, plan: RehearsalPlan) -> Iterator[st
     )
 
 
-def _about_waiting(endpoint: EndpointReport, endpoints: Sequence[EndpointReport]) -> Iterator[str]:
-    is_free = not endpoint.is_limit_found and not endpoint.errors_by_code
-    if endpoint.queued_p95_ms >= _WAITING_MS and is_free and _can_be_capped(endpoint, endpoints):
+def _about_waiting(endpoint: EndpointReport, caps: CapsByUrl) -> Iterator[str]:
+    binding = _binding(endpoint, caps)
+    if binding and _is_free_but_waited_for(endpoint):
         yield (
             f"Calls to {_name(endpoint)} waited up to {endpoint.queued_p95_ms / 1e3:.1f} s on our side for their turn:"
-            " if it bears more, raise its rate_limit or max_concurrency."
+            f" if it bears more, raise its {' or '.join(binding)}."
         )
+
+
+def _is_free_but_waited_for(endpoint: EndpointReport) -> bool:
+    is_free = not endpoint.is_limit_found and not endpoint.errors_by_code
+    return is_free and endpoint.queued_p95_ms >= _WAITING_MS
+
+
+def _binding(endpoint: EndpointReport, caps: CapsByUrl) -> list[str]:
+    """The caps of the order that calls can have waited for: we ourselves let few in at first, too."""
+    cap = caps.get(endpoint.url, OrderedCaps())
+    is_full = cap.max_concurrency is not None and endpoint.peak_in_flight >= cap.max_concurrency
+    return [*(["rate_limit"] if cap.rate_limit is not None else []), *(["max_concurrency"] if is_full else [])]
 
 
 def _about_calls(report: RehearsalReport, plan: RehearsalPlan) -> Iterator[str]:
