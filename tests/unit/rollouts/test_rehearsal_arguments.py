@@ -249,6 +249,30 @@ def test_numbers_beyond_floats_do_no_harm() -> None:
     assert cast("float", material.fields["huge"]) == float("inf")
 
 
+LONG_ID = 1234567890123456789
+
+
+def test_identifiers_keep_all_their_digits() -> None:
+    """A float has 53 bits: the tool would be asked for an order that there is not."""
+    wanted = of(order_id={"type": "integer"}, thread={"type": "string"}, share={"type": "number"})
+    drawn = [draw(wanted, seed, order_id=LONG_ID, thread=LONG_ID + 2, share=0.25) for seed in range(20)]
+    assert {one["order_id"] for one in drawn if one["order_id"] > 1e9} == {LONG_ID}
+    assert {one["thread"] for one in drawn if one["thread"].isdigit()} == {str(LONG_ID + 2)}
+    assert any(one["share"] == 0.25 for one in drawn)
+
+
+def test_identifiers_of_the_question_keep_all_their_digits() -> None:
+    asked = row(messages=[{"role": "user", "content": f"Where is order {LONG_ID}? Or {'9' * 5000}, or 1.5?"}])
+    assert Material.of(asked).numbers == (LONG_ID, 1.5)
+
+
+def test_a_name_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[str]()
+    monkeypatch.setattr(Material, "_look_up", lambda self, wanted: asked.append(wanted))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    draw(of(tags={"type": "array", "items": {"type": "string"}, "minItems": 50}))
+    assert asked == ["tags"]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_answers_fit_the_jobs_format(seed: int) -> None:
     schema = of(names={"type": "array", "items": {"type": "string"}, "minItems": 1}, score={"type": "number"})

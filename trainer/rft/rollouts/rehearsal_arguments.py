@@ -3,11 +3,11 @@
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import ceil, floor, inf, isfinite
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias, TypeGuard
 
 from pydantic import JsonValue
 from referencing import Registry
@@ -29,6 +29,8 @@ _STEPS_TO_MATCH = 10
 _DEEPEST = 12
 _MAX_WORDS, _MAX_PHRASE_WORDS = 400, 4
 _MAX_ITEMS, _MAX_TEXT_CHARS = 1_000, 100_000
+_MOST_DIGITS = 300
+"""Of a number that a float can be compared with."""
 _USUAL_WIDTH = 100.0
 """Of a range of numbers that is open at one end."""
 _FORMATS = {
@@ -42,34 +44,44 @@ _ANSWER_FIELDS = (
 )  # fmt: skip
 
 
+_Value: TypeAlias = str | int | float | bool
+
+
 @dataclass(frozen=True, slots=True)
 class Material:
     """What of a row arguments and answers are made of."""
 
     words: tuple[str, ...]
     """Of the last user message, or of the row's other texts where that has none; at least one."""
-    numbers: tuple[float, ...]
-    fields: dict[str, str | float | bool]
+    numbers: tuple[int | float, ...]
+    """Whole ones as such: identifiers have more digits than a float."""
+    fields: dict[str, _Value]
     """Single values by their name in lower case, however deep they lie; the first of a name."""
+    _found: dict[str, _Value | None] = field(default_factory=dict[str, "_Value | None"], compare=False, repr=False)
+    """What was looked up, since one name may be asked for thousands of times in a row of thousands of fields."""
 
     @classmethod
     def of(cls, row: DatasetRow) -> "Material":
         """The row's own."""
         values = list(_values({key: row.item[key] for key in row.item if key not in ("messages", "tools")}, ""))
-        fields: dict[str, str | float | bool] = {}
+        fields: dict[str, _Value] = {}
         for name, value in values:
             if name and value != "":
                 fields.setdefault(name, value)
         question = next((message.content for message in reversed(row.messages) if message.role is Role.USER), "")
         texts = " ".join(value for _, value in values if isinstance(value, str))
         words = _words(question) or _words(texts) or ["example"]
-        numbers = [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", question)]
-        numbers += [value for value in fields.values() if isinstance(value, float)]
+        numbers = [_read(number) for number in re.findall(r"-?\d+(?:\.\d+)?", question)]
+        numbers += [value for value in fields.values() if _is_number(value)]
         return cls(tuple(words[:_MAX_WORDS]), tuple(filter(isfinite, numbers)), fields)
 
-    def field(self, name: str) -> str | float | bool | None:
+    def named(self, name: str) -> _Value | None:
         """The value of that name, or of one that is part of it, or that it is part of."""
-        wanted = name.lower()
+        if name not in self._found:
+            self._found[name] = self._look_up(name.lower())
+        return self._found[name]
+
+    def _look_up(self, wanted: str) -> _Value | None:
         exact = self.fields.get(wanted)
         if exact is not None or len(wanted) < 4:
             return exact
@@ -153,7 +165,7 @@ class _Draw:
             case "array":
                 return self._array(whole, name, depth)
             case "integer":
-                return int(self._number(whole, name, step=float(max(1, int(_float(whole.get("multipleOf"), 1))))))
+                return int(self._number(whole, name, step=max(1, int(_float(whole.get("multipleOf"), 1)))))
             case "number":
                 return self._number(whole, name, step=_float(whole.get("multipleOf"), 0.0))
             case "boolean":
@@ -219,8 +231,8 @@ class _Draw:
         gap = 1.0 if step else 1e-6
         low = max(_float(schema.get("minimum"), -inf), _float(schema.get("exclusiveMinimum"), -inf) + gap)
         high = min(_float(schema.get("maximum"), inf), _float(schema.get("exclusiveMaximum"), inf) - gap)
-        value = self.material.field(name)
-        known = [value] if isinstance(value, float) else self.material.numbers
+        value = self.material.named(name)
+        known = [value] if _is_number(value) else self.material.numbers
         fitting = [number for number in known if low <= number <= high and (not step or number % step == 0)]
         if fitting and self.rng.random() < 0.7:
             return self.rng.choice(fitting)
@@ -237,8 +249,8 @@ class _Draw:
         least, most = int(_float(schema.get("minLength"), 0)), _float(schema.get("maxLength"), inf)
         if least > _MAX_TEXT_CHARS:
             raise _Impossible
-        value = self.material.field(name)
-        own = [value] if isinstance(value, str) else []
+        value = self.material.named(name)
+        own = [str(value)] if isinstance(value, str | int) and not isinstance(value, bool) else []
         if isinstance(pattern := schema.get("pattern"), str):
             texts = [text for text in (*own, *self.material.words) if least <= len(text) <= most]
             self.steps.take(_STEPS_TO_MATCH * len(texts))
@@ -260,7 +272,15 @@ def _fit_of(pattern: str) -> SchemaFit:
     return SchemaFit.compiled({"pattern": pattern})
 
 
-def _values(value: JsonValue, name: str) -> Iterator[tuple[str, str | float | bool]]:
+def _is_number(value: _Value | None) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _read(number: str) -> int | float:
+    return float(number) if "." in number or len(number) > _MOST_DIGITS else int(number)
+
+
+def _values(value: JsonValue, name: str) -> Iterator[tuple[str, _Value]]:
     """Every single value inside, under its name in lower case; entries of lists have none."""
     match value:
         case dict():
@@ -272,7 +292,7 @@ def _values(value: JsonValue, name: str) -> Iterator[tuple[str, str | float | bo
         case str() | bool():
             yield name, value
         case int() | float():
-            yield name, float(value) if abs(value) < 1e300 else inf
+            yield name, value if abs(value) < 10**_MOST_DIGITS else inf
         case None:
             return
 
