@@ -106,7 +106,17 @@ def test_5xx_under_load_asks_for_a_cap() -> None:
 
 
 def test_a_stray_error_that_a_retry_healed_is_not_worth_a_word() -> None:
-    assert told(endpoint(errors_by_code={FailureCode.SERVER_ERROR: 1}))[0].startswith("Ready")
+    (sentence,) = told(endpoint(errors_by_code={FailureCode.SERVER_ERROR: 1}, rejections_by_status={422: 75}))
+    assert sentence.endswith(
+        "went through in 2.5 s. Attempts: 400; failed and made again: 1; answered with a 4xx, which a model would"
+        " read: 75."
+    )
+
+
+@pytest.mark.parametrize(("rate", "shown"), [(0.004, "0.0040"), (0.0299, "0.029"), (0.5, "0.50"), (1.9, "1")])
+def test_a_rate_that_is_advised_is_never_rounded_to_none(rate: float, shown: str) -> None:
+    (sentence,) = told(endpoint(errors_by_code={FailureCode.RATE_LIMITED: 48}, answers_per_s=rate))
+    assert f"set rate_limit to about {shown}/s" in sentence
 
 
 def test_a_failed_call_is_shown() -> None:
@@ -239,9 +249,17 @@ def test_calls_that_waited_because_we_began_with_few_are_no_caps_doing(cap: Orde
     assert "Calls to tool 'search' waited up to 4.0 s because we begin with few at once" in assumed(waiting, cap=cap)
 
 
-def test_tools_that_no_row_describes_are_told() -> None:
-    (sentence,) = told(endpoint(calls=0, attempts=0, safe_concurrency=None, answers_per_s=None, p95_ms=None))
-    assert sentence == "tool 'search' was never called: no row of this rehearsal describes it."
+@pytest.mark.parametrize(
+    ("unwritten", "why"),
+    [
+        (0, "the 3 calls of each rollout went to other tools (calls_per_rollout)."),
+        (3, "no arguments could be made up for it."),
+    ],
+)
+def test_tools_that_were_never_called_are_told(unwritten: int, why: str) -> None:
+    silent = endpoint(calls=0, attempts=0, safe_concurrency=None, answers_per_s=None, p95_ms=None)
+    *_, sentence = told(silent, unwritten_calls=unwritten)
+    assert sentence == f"tool 'search' was never called: no row of this rehearsal describes it, or {why}"
 
 
 def test_calls_that_could_not_be_made_up_are_told() -> None:

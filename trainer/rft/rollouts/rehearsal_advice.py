@@ -1,6 +1,7 @@
 """A rehearsal's figures in words that a customer can act on. Pure: one small function per rule."""
 
 from collections.abc import Iterator, Sequence
+from math import floor, log10
 
 from rft.core.failure import FailureCode, Stage
 from rft.core.graders import GraderSpec, endpoint_graders
@@ -75,7 +76,14 @@ def _ready(report: RehearsalReport, plan: RehearsalPlan) -> str:
     played = (
         f"the step's burst of {plan.burst} rollouts" if plan.rollouts == plan.burst else f"{plan.rollouts} rollouts"
     )
-    return f"Ready: {played} went through without an error in {report.wall_s:.1f} s."
+    errors = sum(sum(one.errors_by_code.values()) for one in report.endpoints)
+    rejections = sum(sum(one.rejections_by_status.values()) for one in report.endpoints)
+    if not errors and not rejections:
+        return f"Ready: {played} went through without an error in {report.wall_s:.1f} s."
+    told = [f"Attempts: {sum(one.attempts for one in report.endpoints)}"]
+    told += [f"failed and made again: {errors}"] if errors else []
+    told += [f"answered with a 4xx, which a model would read: {rejections}"] if rejections else []
+    return f"Ready: {played} went through in {report.wall_s:.1f} s. {'; '.join(told)}."
 
 
 def _about_rollouts(report: RehearsalReport, plan: RehearsalPlan) -> Iterator[str]:
@@ -217,7 +225,13 @@ def _about_calls(report: RehearsalReport, plan: RehearsalPlan) -> Iterator[str]:
     for endpoint in report.endpoints:
         is_tool = endpoint.stage is Stage.TOOL and not endpoint.is_callback
         if is_tool and not endpoint.calls and plan.calls_per_rollout:
-            yield f"{_name(endpoint)} was never called: no row of this rehearsal describes it."
+            # Turns go around a row's tools: fewer calls than tools leave some out, and so do rollouts that end early.
+            why = (
+                "no arguments could be made up for it"
+                if report.unwritten_calls
+                else f"the {plan.calls_per_rollout} calls of each rollout went to other tools (calls_per_rollout)"
+            )
+            yield f"{_name(endpoint)} was never called: no row of this rehearsal describes it, or {why}."
 
 
 def _can_be_capped(endpoint: EndpointReport, endpoints: Sequence[EndpointReport]) -> bool:
@@ -235,7 +249,10 @@ def _cap(endpoint: EndpointReport) -> str:
 
 
 def _round_down(rate: float) -> str:
-    return f"{int(rate)}" if rate >= 1.0 else f"{rate:.2f}"
+    if rate >= 1.0:
+        return f"{int(rate)}"
+    places = 1 - floor(log10(rate))  # Two digits that say something.
+    return f"{floor(rate * 10**places) / 10**places:.{places}f}"
 
 
 def _percent(share: float) -> str:
