@@ -92,10 +92,18 @@ def _ranges(codes: Sequence[int]) -> str:
 
 
 def _tokens(text: str) -> list[str]:
-    """Words and punctuation, as NLTK cuts them; needs no data files."""
+    """Words and punctuation, as NLTK cuts them; needs no data files.
+
+    Its word tokenizer takes a text for one sentence and cuts off the last full stop alone. Sentences found first, by
+    its untrained splitter, come to nearly the same, in fifty times as long for texts of many full stops.
+    """
     from nltk.tokenize import NLTKWordTokenizer
 
-    return list(NLTKWordTokenizer().tokenize(text))
+    return [part for token in NLTKWordTokenizer().tokenize(text) for part in _without_stop(token)]
+
+
+def _without_stop(token: str) -> tuple[str, ...]:
+    return (token[:-1], ".") if len(token) > 1 and token[-1] == "." and token[-2] != "." else (token,)
 
 
 def _fuzzy(text: str, reference: str) -> float:

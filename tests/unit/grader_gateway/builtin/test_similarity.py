@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nltk.tokenize import NLTKWordTokenizer, PunktSentenceTokenizer
 from rouge_score.rouge_scorer import RougeScorer
 
 from rft.core.base import JsonObject
@@ -56,6 +57,28 @@ KNOWN: list[tuple[SimilarityMetric, str, str, float]] = [
 @pytest.mark.parametrize(("metric", "text", "reference", "score"), KNOWN)
 def test_a_known_score(metric: SimilarityMetric, text: str, reference: str, score: float) -> None:
     assert similarity(metric, text, reference) == pytest.approx(score, abs=1e-9)
+
+
+@pytest.mark.parametrize("metric", ["bleu", "gleu"])
+def test_a_word_before_a_full_stop_is_that_word_wherever_it_stands(metric: SimilarityMetric) -> None:
+    score = similarity(metric, "Rome. Paris.", "Paris. Rome.")
+    assert score == pytest.approx(similarity(metric, "Rome . Paris .", "Paris . Rome ."))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I live in Paris. It rains. It costs $3.50, e.g. today... And then?",
+        "She said it. (It rains.) Yes.",
+        "Mr. Smith (of Paris.) left. Why?! No.",
+        "...",
+        ". .",
+    ],
+)
+def test_tokens_are_those_of_a_text_cut_into_sentences(text: str) -> None:
+    sentences, words = PunktSentenceTokenizer().tokenize(text), NLTKWordTokenizer()
+    apart = " ".join(word for sentence in sentences for word in words.tokenize(sentence))
+    assert similarity("gleu", text, apart) == 1.0
 
 
 TEXTS = st.lists(st.sampled_from(["the", "cat", "Sat", "on", "a", "mat", "mat.", "x-ray", "42"]), max_size=12).map(
