@@ -12,8 +12,8 @@ only what lacks.
     my-evals/manifest.json      counts, a SHA-256 of each file, what was deleted meanwhile (gone), what was refused
 
 Exit codes: 0 all is here (what was deleted meanwhile is named), 1 something lacks: run it again, 2 wrong usage or no
-key, 3 the service refuses the key or has no evals, 4 all is here but files that the service hands out to nobody,
-130 interrupted by Ctrl-C: run it again.
+key, 3 the service refuses the key, has no evals for it or has closed, 4 all is here but files that the service hands
+out to nobody, 130 interrupted by Ctrl-C: run it again.
 """
 
 from __future__ import annotations
@@ -69,6 +69,13 @@ class Stop(Exception):
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class Closed(Stop):
+    """The Evals service has closed, or closed to this key."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(3, message)
 
 
 class Screen:
@@ -426,29 +433,60 @@ class Export:
     def __init__(self, service: Service, folder: Folder, screen: Screen, page_size: int) -> None:
         self._service, self._folder, self._screen, self._page_size = service, folder, screen, page_size
         self._state = folder.state
+        self._not_found = dict[str, str]()
+        """What answered 404 or 410 since the service was last known to be open."""
         self.failed = dict[str, str]()
 
     def run(self) -> None:
         """Fetches all that lacks."""
-        evals = self._service.client.evals.with_raw_response
         try:
-            if self._state.is_ended:
-                # What is complete stays so until the service answers: it may have closed meanwhile.
-                self._service.page("evals", evals.list, None, 1)
-                lists = {name: dict[str, Any]() for name in self._state.lists if not name.startswith("items of ")}
-                self._folder.note(is_ended=False, lists=lists)
-            self._read_list("evals", evals.list, self._keep_evals)
+            self._fetch_evals()
+        except Closed:
+            # Files are of another API, which may stay.
+            self._not_found.clear()
+            self._fetch_files()
+            raise
+        self._fetch_files()
+        for path, name in lacking(self._state).items():
+            self.failed.setdefault(name, f"{path} lacks")
+        self._folder.note(is_ended=not self.failed)
+
+    def _fetch_evals(self) -> None:
+        """All evals with their runs and output items."""
+        # What is here stays as it is until the service answers: it may have closed meanwhile.
+        if self._state.is_ended or self._state.lists.get("evals", {}).get("is_done"):
+            self._require_open()
+        if self._state.is_ended:
+            lists = {name: dict[str, Any]() for name in self._state.lists if not name.startswith("items of ")}
+            self._folder.note(is_ended=False, lists=lists)
+        try:
+            self._read_list("evals", self._service.client.evals.with_raw_response.list, self._keep_evals)
         except (Gone, Refused) as error:
-            raise Stop(3, f"The service has no evals for this key. {error}") from None
+            raise Closed(f"The service has no evals for this key. {error}") from None
         except Unanswered as error:
             raise Stop(1, f"The service does not answer. {error}") from None
         for at, eval_id in enumerate(self.evals()):
             self._screen.show(f"{self.counts()} Eval {at + 1} of {len(self.evals())}.")
             self._fetch_eval(eval_id)
-        self._fetch_files()
-        for path, name in lacking(self._state).items():
-            self.failed.setdefault(name, f"{path} lacks")
-        self._folder.note(is_ended=not self.failed)
+
+    def _require_open(self) -> None:
+        """Closed where the list of evals is not answered: then a 404 says nothing about the one thing asked for."""
+        try:
+            self._service.page("evals", self._service.client.evals.with_raw_response.list, None, 1)
+        except (Gone, Refused) as error:
+            raise Closed(f"The service has closed, or has no evals for this key any more. {error}") from None
+        except Unanswered as error:
+            raise Stop(1, f"The service does not answer. {error}") from None
+
+    def _note_gone(self) -> None:
+        """Notes what was not found as deleted, once the service is known to be open still."""
+        if not self._not_found:
+            return
+        self._require_open()
+        for what in self._not_found:
+            self._keep_what_came(what)
+        self._folder.note(gone=self._not_found)
+        self._not_found.clear()
 
     def evals(self) -> list[str]:
         """Ids of the evals known."""
@@ -473,6 +511,7 @@ class Export:
         for run_id in [run for run, about in self._state.runs.items() if about["eval"] == eval_id]:
             with self._attributed(run_id):
                 self._fetch_items(eval_id, run_id)
+        self._note_gone()
 
     @contextlib.contextmanager
     def _attributed(self, what: str, *, is_refusal_final: bool = False) -> Generator[None, None, None]:
@@ -480,7 +519,7 @@ class Export:
         try:
             yield
         except Gone as error:
-            self._folder.note(gone={what: str(error)})
+            self._not_found[what] = str(error)
         except (Refused, Unanswered) as error:
             if is_refusal_final and isinstance(error, Refused):
                 self._folder.note(refused={what: str(error)})
@@ -557,17 +596,14 @@ class Export:
         at = self._state.lists.get(name, {})
         if not at.get("is_done") and (not part.exists() or part.stat().st_size < at.get("offset", 0)):
             self._folder.note(lists={name: {}})
-        try:
-            self._read_list(name, ask_items, keep_items)
-        except Gone:
-            self._keep_what_came(name, path, part)
-            raise
+        self._read_list(name, ask_items, keep_items)
         if part.exists():
             part.replace(self._folder.root / path)
 
-    def _keep_what_came(self, name: str, path: str, part: Path) -> None:
+    def _keep_what_came(self, run_id: str) -> None:
         """The items of a run that was deleted half-way."""
-        at = self._state.lists.get(name, {})
+        path = f"items/{safe(run_id)}.jsonl"
+        at, part = self._state.lists.get(f"items of {run_id}", {}), self._folder.root / f"{path}.part"
         if at.get("lines") and not self._folder.has(path):
             os.truncate(part, at["offset"])
             self._folder.note(files={path: hash_of(part) | {"lines": at["lines"], "is_cut": True}})
@@ -580,6 +616,7 @@ class Export:
             self._screen.show(f"{self.counts()} File {at + 1} of {len(wanted)}.")
             with self._attributed(file_id, is_refusal_final=True):
                 self._fetch_file(file_id)
+        self._note_gone()
 
     def _fetch_file(self, file_id: str) -> None:
         path = f"files/{safe(file_id)}"

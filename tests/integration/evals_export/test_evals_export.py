@@ -232,7 +232,8 @@ def test_what_could_not_be_fetched_is_told_and_fetched_by_the_next_start(hosted:
     hosted.requests.clear()
     assert export(hosted, tmp_path / "out")[0] == 0
     assert manifest(tmp_path / "out")["counts"]["output_items"] == 63
-    assert all("evalrun_0_1" in path for path in hosted.requests)
+    assert hosted.requests[0].startswith("/v1/evals?limit=1&")  # Is the service still there?
+    assert all("evalrun_0_1" in path for path in hosted.requests[1:])
 
 
 def test_runs_that_the_service_cannot_answer_keep_nothing_else_back(tmp_path: Path) -> None:
@@ -322,6 +323,31 @@ def test_a_service_that_has_closed_is_told(hosted: HostedEvals, tmp_path: Path) 
     hosted.trouble = lambda path, times: Trouble(410)
     code, shown = export(hosted, tmp_path / "out")
     assert (code, "no evals" in shown) == (3, True)
+
+
+@pytest.mark.parametrize("status", [404, 410, 403])
+@pytest.mark.parametrize("last", ["evals/eval_0/runs?", "evals/eval_1/runs/evalrun_1_1/output_items?after="])
+def test_an_export_in_whose_middle_the_service_closes_takes_nothing_for_deleted(
+    hosted: HostedEvals, tmp_path: Path, last: str, status: int
+) -> None:
+    def trouble(path: str, times: int) -> Trouble | None:
+        is_closed = any(path_before.startswith(f"/v1/{last}") for path_before in hosted.requests[:-1])
+        return Trouble(status) if is_closed and path.startswith("/v1/evals") else None
+
+    hosted.trouble = trouble
+    for _ in range(2):
+        code, shown = export(hosted, tmp_path / "out")
+        told = manifest(tmp_path / "out")
+        assert (told["is_complete"], told["gone"]) == (False, {}), shown
+        assert "Done." not in shown
+        if status != 403:
+            assert (code, "The service has closed" in shown) == (3, True), shown
+            # The Files API has not closed.
+            assert "files/file-0rows" in told["files"] or last.startswith("evals/eval_0")
+    hosted.trouble = lambda path, times: None
+    assert export(hosted, tmp_path / "out")[0] == 0
+    export(hosted, tmp_path / "calm")
+    assert content(tmp_path / "out") == content(tmp_path / "calm")
 
 
 def test_two_exports_do_not_share_a_folder(hosted: HostedEvals, tmp_path: Path) -> None:
