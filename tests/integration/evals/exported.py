@@ -101,6 +101,10 @@ class Exported:
         """An eval that was deleted while it was exported."""
         self._evals[eval_id], self._gone[eval_id] = [], "404 no such eval"
 
+    def note_gone(self, thing_id: str) -> None:
+        """An eval or run that was deleted after some of it, or all, had come."""
+        self._gone[thing_id] = "404 no such thing"
+
     def close(self, *, is_complete: bool = True) -> Path:
         """With its manifest."""
         manifest = {

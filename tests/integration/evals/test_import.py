@@ -209,6 +209,20 @@ async def test_a_refused_run_leaves_no_file_and_keeps_none_from_the_others(stage
     assert await collect(stage.client.files.list(purpose="evals")) == []
 
 
+async def test_what_the_export_took_for_deleted_is_named_although_some_of_it_came(
+    stage: Stage, export: Exported
+) -> None:
+    export.add_eval(an_eval(1))
+    export.add_run(a_run(1, SAMPLED, passed=2, failed=1), ITEMS)
+    export.add_run(a_run(2, SAMPLED, passed=2, failed=1), ITEMS)
+    export.note_gone("evalrun_1")
+    report = await imported(stage, export.close(), code=1)
+    assert [run["imported_from"] for run in report["evals"][0]["runs"]] == ["evalrun_1", "evalrun_2"]
+    [left] = report["left_out"]
+    assert left["what"] == "run evalrun_1 (run 1)"
+    assert "took it for deleted" in left["why"]
+
+
 async def test_a_broken_export_creates_nothing(stage: Stage, export: Exported) -> None:
     export.add_eval(an_eval(1))
     export.add_run(a_run(1, SAMPLED, passed=2, failed=1), ITEMS)

@@ -80,6 +80,11 @@ class Export:
         whys = (self._listed(kind).get(thing_id) for kind in ("gone", "refused", "failed"))
         return next((why for why in whys if isinstance(why, str)), None)
 
+    def why_gone(self, thing_id: str) -> str | None:
+        """How the service answered for an eval or run that the export noted as deleted, also where some of it came."""
+        why = self._listed("gone").get(thing_id)
+        return why if isinstance(why, str) else None
+
     def _document(self, path: str) -> JsonObject | None:
         return _object((self.root / path).read_bytes(), path) if path in self._listed("files") else None
 

@@ -200,6 +200,10 @@ class Import:
             if exported is None:
                 self._leave_out(f"{kind} {id_}", self.export.why_missing(id_) or "the export has none")
             else:
+                if (why := self.export.why_gone(id_)) is not None:
+                    self._leave_out(
+                        _named(kind, exported), f"the export took it for deleted, maybe not all came: {why}"
+                    )
                 yield exported
 
     @contextmanager
