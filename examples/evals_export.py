@@ -31,17 +31,20 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import openai
 
 T = TypeVar("T")
 
+HOSTED_URL = "https://api.openai.com/v1"
 ATTEMPTS = 8
 """Of one request, before it is left for the next start; a 429 counts as none of them."""
 LONGEST_WAIT_S = 60.0
 """Between attempts, where the service asks for no longer one."""
 THINGS_IN_VAIN = 3
 """After so many lists or files in a row without an answer it is asked whether the service is there at all."""
+NO_EVALS = "The service lists no evals for this key: is it a key of the right project?"
 FINAL = ("completed", "failed", "canceled")
 HTTP_GONE = (404, 410)
 FILE_ID = re.compile(r"file[-_][A-Za-z0-9_-]+")
@@ -465,18 +468,22 @@ class Export:
             raise Closed(f"The service has no evals for this key. {error}") from None
         except Unanswered as error:
             raise Stop(1, f"The service does not answer. {error}") from None
+        if not self.evals():
+            raise Closed(NO_EVALS)
         for at, eval_id in enumerate(self.evals()):
             self._screen.show(f"{self.counts()} Eval {at + 1} of {len(self.evals())}.")
             self._fetch_eval(eval_id)
 
     def _require_open(self) -> None:
-        """Closed where the list of evals is not answered: then a 404 says nothing about the one thing asked for."""
+        """Closed where no eval is listed: then a 404 says nothing about the one thing asked for."""
         try:
-            self._service.page("evals", self._service.client.evals.with_raw_response.list, None, 1)
+            page = self._service.page("evals", self._service.client.evals.with_raw_response.list, None, 1)
         except (Gone, Refused) as error:
             raise Closed(f"The service has closed, or has no evals for this key any more. {error}") from None
         except Unanswered as error:
             raise Stop(1, f"The service does not answer. {error}") from None
+        if not page.elements:
+            raise Closed(NO_EVALS)
 
     def _note_gone(self) -> None:
         """Notes what was not found as deleted, once the service is known to be open still."""
@@ -709,13 +716,30 @@ def arguments() -> argparse.Namespace:
     """The command line; the key is not on it, where other users of the machine could read it."""
     parser = argparse.ArgumentParser(description="Take evals out of the hosted Evals service, verbatim and resumably.")
     parser.add_argument("folder", type=Path, help="where to; the same folder again goes on where the last start ended")
-    parser.add_argument("--base-url", help="of the API (default: OPENAI_BASE_URL, else the hosted service)")
+    parser.add_argument("--base-url", help=f"of the API (default: {HOSTED_URL})")
     parser.add_argument("--page-size", type=int, default=100, help="objects per request, 1 to 100 (default 100)")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds for one request (default 120)")
     chosen = parser.parse_args()
     if not 1 <= chosen.page_size <= 100:
         parser.error("--page-size is 1 to 100")
+    if chosen.base_url is None:
+        chosen.base_url = hosted_url(parser)
     return chosen
+
+
+def hosted_url(parser: argparse.ArgumentParser) -> str:
+    """Where the hosted service is; wrong usage where the environment sends the SDK to another server.
+
+    An export of that one would look like the right one until the hosted service is gone, and the key may be its own.
+    """
+    url = os.environ.get("OPENAI_BASE_URL", "").strip() or HOSTED_URL
+    host = urlsplit(url).hostname or ""
+    if host != "api.openai.com" and not host.endswith(".api.openai.com"):
+        parser.error(
+            f"OPENAI_BASE_URL names {host or url}, which is not the hosted service: unset it,"
+            f" or say what to export from with --base-url (the hosted service: {HOSTED_URL})"
+        )
+    return url
 
 
 def main() -> int:
@@ -727,6 +751,7 @@ def main() -> int:
         return 2
     screen = Screen(key)
     try:
+        screen.say(f"Exporting from {chosen.base_url}")
         folder = Folder(chosen.folder)
         client = openai.OpenAI(api_key=key, base_url=chosen.base_url, max_retries=0, timeout=chosen.timeout)
         export = Export(Service(client, screen), folder, screen, chosen.page_size)

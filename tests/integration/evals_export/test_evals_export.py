@@ -350,6 +350,39 @@ def test_an_export_in_whose_middle_the_service_closes_takes_nothing_for_deleted(
     assert content(tmp_path / "out") == content(tmp_path / "calm")
 
 
+def test_a_key_of_a_project_without_evals_is_told(hosted: HostedEvals, tmp_path: Path) -> None:
+    with HostedEvals(evals=0) as empty:
+        code, shown = export(empty, tmp_path / "empty")
+        assert (code, "right project" in shown, "Done." in shown) == (3, True, False), shown
+        assert shown.startswith(f"Exporting from {empty.base_url}\n")
+        assert not manifest(tmp_path / "empty")["is_complete"]
+        export(hosted, tmp_path / "out")
+        whole = content(tmp_path / "out")
+        code, shown = export(empty, tmp_path / "out")
+        assert (code, "right project" in shown) == (3, True), shown
+        got = content(tmp_path / "out")
+        assert json.loads(got.pop("manifest.json"))["gone"] == {}
+        assert whole.pop("manifest.json")
+        assert got == whole
+
+
+def test_another_server_in_the_environment_is_not_taken_for_the_hosted_one(tmp_path: Path) -> None:
+    environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://127.0.0.1:8787/v1"}
+    command = [sys.executable, str(SCRIPT), str(tmp_path / "out")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "OPENAI_BASE_URL names 127.0.0.1" in done.stderr) == (2, True), done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("said", ["", "https://eu.api.openai.com/v1"])
+def test_an_address_of_the_hosted_service_in_the_environment_is_used(
+    monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", said)
+    monkeypatch.setattr(sys, "argv", ["evals_export.py", "my-evals"])
+    assert evals_export.arguments().base_url == (said or "https://api.openai.com/v1")
+
+
 def test_two_exports_do_not_share_a_folder(hosted: HostedEvals, tmp_path: Path) -> None:
     hosted.trouble = lambda path, times: Trouble(429, {"Retry-After": "30"})
     with start(hosted, tmp_path / "out") as first:
