@@ -2,11 +2,14 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from rft.platform.api.key_repository import LastKey, create_key, id_of, list_keys, revoke_key
+from rft.platform.embedded.connection import Connection, publish
+from rft.platform.embedded.home import Home
 from tests.integration.cli.conftest import Shell
 from tests.integration.worker.workbench import Workbench
 
@@ -79,6 +82,22 @@ async def test_without_a_running_platform_there_is_no_database(shell: Shell) -> 
         assert "is not running: start it with `rft up`" in done.err
     told = (await shell.rft("keys", "list", "--json")).json
     assert "is not running" in told["error"]["message"]
+
+
+@pytest.mark.parametrize("has_own_queue", [True, False])
+async def test_a_platform_with_a_database_of_its_own_is_not_taken_for_stopped(
+    shell: Shell, tmp_path: Path, *, has_own_queue: bool
+) -> None:
+    home = Home(tmp_path / "home")
+    with home.hold():
+        if not has_own_queue:
+            home.socket_dir()  # Of the embedded queue.
+    publish(home.path, Connection(base_url="http://127.0.0.1:1/v1", api_key="rft_x", dashboard_url="", pid=1))
+    for command in (("keys", "list"), ("secrets", "show"), ("secrets", "rotate-key")):
+        done = await shell.rft(*command, RFT_HOME=str(home.path))
+        assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
+        assert "has a database of its own: set DATABASE_URL as it has it" in done.err
+    home.remove_socket_dir()
 
 
 async def test_a_database_that_does_not_answer_is_told(shell: Shell) -> None:

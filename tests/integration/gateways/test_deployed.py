@@ -108,3 +108,21 @@ def test_wrong_settings_are_told_in_a_line_and_not_tried_again_and_again(
 def test_every_setting_of_the_services_is_in_their_example() -> None:
     listed = set(re.findall(r"^#?\s?RFT_(\w+)=", EXAMPLE, re.MULTILINE)) - {"GATEWAY_HOST"}
     assert listed == {name.upper() for name in ServiceSettings.model_fields}
+
+
+def test_a_command_by_hand_has_the_user_settings_and_home_of_the_service(tmp_path: Path) -> None:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(DEPLOY / "systemd" / "rft.service")
+    service = parser["Service"]
+    stand_in = tmp_path / "systemd-run"
+    stand_in.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    stand_in.chmod(0o755)
+    command = [DEPLOY / "rft-as-service", "keys", "create", "a colleague"]
+    done = subprocess.run(command, env={"PATH": f"{tmp_path}:/bin"}, capture_output=True, text=True, check=True)
+    options, _, started = done.stdout.partition("--\n")
+    told = options.splitlines()
+    assert f"--uid={service['User']}" in told
+    assert f"--property=EnvironmentFile={service['EnvironmentFile']}" in told
+    assert {f"--setenv={one}" for one in service["Environment"].split()} <= set(told)
+    program = service["ExecStart"].split()[0]
+    assert started.splitlines() == [program, "keys", "create", "a colleague"]

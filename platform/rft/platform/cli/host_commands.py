@@ -124,13 +124,19 @@ def _with_secrets(settings: "Settings", work: "Callable[[Connection, SecretBox],
 
 
 def _database_url(settings: "Settings") -> str:
+    from rft.platform.embedded.connection import read_connection
     from rft.platform.embedded.home import Home
     from rft.platform.embedded.postgres import EmbeddedPostgres
 
     if settings.database_url is not None:
         return settings.database_url
     home = Home(settings.home)
-    if not home.is_serving():
+    is_serving = home.is_serving()
+    if read_connection(settings.home) is not None and not (
+        is_serving and EmbeddedPostgres.name in home.state().children
+    ):
+        raise CannotDo(f"the platform of {home.path} has a database of its own: set DATABASE_URL as it has it")
+    if not is_serving:
         raise CannotDo(f"the platform of {home.path} is not running: start it with `rft up`")
     return EmbeddedPostgres(home).url()
 
