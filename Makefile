@@ -1,7 +1,8 @@
-# Everything a newcomer runs. Only python3 (3.11 or newer) is needed.
+# Everything a newcomer runs. Only python3 (3.11 or newer, with venv) and make are needed.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 SEED ?= 1
 FAULTS ?= 0
 ENGINE ?= transformers
@@ -20,7 +21,11 @@ help: ## this list
 install: $(VENV)/.installed ## the virtual environment with everything in it
 
 $(VENV)/.installed: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@# What a failed attempt left is made anew: an environment without pip, or of a Python that is too old.
+	@{ test -x $(BIN)/pip && $(BIN)/python $(IS_NEW_ENOUGH); } || { \
+		$(PYTHON) $(IS_NEW_ENOUGH) || { \
+			echo "$(PYTHON) is not Python 3.11 or newer; with another one: make install PYTHON=python3.12" >&2; exit 1; }; \
+		$(PYTHON) -m venv --clear $(VENV); }
 	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[platform,gateways,trainer,graders,examples,dev]'
 	@# On all cores, where pip takes one, but tests of others and models of which one or two are loaded: a third of all.
 	@# Some packages bring files that are no Python; who needs them would hear of it.
