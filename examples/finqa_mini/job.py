@@ -2,14 +2,17 @@
 
 export OPENAI_BASE_URL=http://127.0.0.1:8787/v1 OPENAI_API_KEY=...
 python examples/finqa_mini/job.py --server http://127.0.0.1:8080 --data var/finqa_mini
+
+Interrupted, the job goes on; `--job ID` goes on watching it.
 """
 
 import argparse
 import sys
 import time
+import uuid
 from pathlib import Path
 
-from openai import OpenAI
+from openai import APIConnectionError, InternalServerError, OpenAI
 from openai.types.fine_tuning import FineTuningJob, FineTuningJobEvent
 
 TOOLS = ("search", "list", "cat")
@@ -48,8 +51,18 @@ def create(client: OpenAI, options: argparse.Namespace) -> FineTuningJob:
         validation_file=upload(client, options.data / "valid.jsonl"),
         seed=options.seed,
         suffix="finqa-mini",
+        # The SDK sends an order again whose answer got lost: the key makes that one job, not two.
+        extra_headers={"Idempotency-Key": str(uuid.uuid4())},
         method=method,  # pyright: ignore[reportArgumentType]  # The SDK does not know `endpoint` and `tools`; it sends them.
     )
+
+
+def ordered(client: OpenAI, options: argparse.Namespace) -> str:
+    """Id of a new job."""
+    options.server = options.server.rstrip("/")
+    job = create(client, options)
+    print(f"{job.id}: {job.status}", flush=True)
+    return job.id
 
 
 def new_events(client: OpenAI, job_id: str, seen: set[str]) -> list[FineTuningJobEvent]:
@@ -64,21 +77,25 @@ def new_events(client: OpenAI, job_id: str, seen: set[str]) -> list[FineTuningJo
 
 
 def follow(client: OpenAI, job_id: str, interval_s: float) -> FineTuningJob:
-    """Print the reward of each step, and every message, until the job has ended."""
+    """Print the reward of each step, and every message, until the job has ended, also across a platform's restart."""
     seen: set[str] = set()
     while True:
-        job = client.fine_tuning.jobs.retrieve(job_id)
-        for event in new_events(client, job_id, seen):
-            print(event.message, flush=True)
-        if job.status in FINAL:
-            return job
+        try:
+            job = client.fine_tuning.jobs.retrieve(job_id)
+            for event in new_events(client, job_id, seen):
+                print(event.message, flush=True)
+            if job.status in FINAL:
+                return job
+        except (APIConnectionError, InternalServerError) as problem:
+            print(f"the platform does not answer ({problem}): asked again", file=sys.stderr, flush=True)
         time.sleep(interval_s)
 
 
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", required=True, help="base URL of examples/finqa_mini/server.py")
+    parser.add_argument("--job", metavar="ID", help="orders nothing, goes on watching this job")
+    parser.add_argument("--server", help="base URL of examples/finqa_mini/server.py")
     parser.add_argument("--data", type=Path, default=Path("."), help="directory with train.jsonl and valid.jsonl")
     parser.add_argument("--model", default="starter", help="any but starter: see generate.py --instruct")
     parser.add_argument("--seed", type=int, default=1)
@@ -88,11 +105,11 @@ def main() -> None:
     parser.add_argument("--eval-interval", type=int)
     parser.add_argument("--poll", type=float, default=1.0, help="seconds between two looks at the job")
     options = parser.parse_args()
-    options.server = options.server.rstrip("/")
+    if not (options.job or options.server):
+        parser.error("--server is needed to order a job, or --job to watch one")
     client = OpenAI()
-    job = create(client, options)
-    print(f"{job.id}: {job.status}", flush=True)
-    job = follow(client, job.id, options.poll)
+    job_id = options.job or ordered(client, options)
+    job = follow(client, job_id, options.poll)
     if job.status != "succeeded":
         sys.exit(f"{job.id}: {job.status}{f': {job.error.message}' if job.error else ''}")
     print(f"{job.id}: succeeded, model {job.fine_tuned_model}")
