@@ -30,13 +30,15 @@ async def rehearsed(bench: Workbench, shell: Shell, *arguments: object) -> Done:
 async def test_the_platform_plays_and_the_report_is_told(
     shell: Shell, bench: Workbench, customer: LoopbackEndpoint
 ) -> None:
-    body = shell.write("job.json", job(customer))
+    body = shell.write("job.json", {**job(customer), "a_field_of_tomorrow": 1})
     rows = shell.put("rows.jsonl", b"".join(json.dumps(line(number)).encode() + b"\n" for number in range(5)))
     done = await rehearsed(bench, shell, body, "--file", rows, "--remote", "--max-rollouts", 4)
     assert done.status == 0, done.err
     assert "tool search" in done.out
+    assert "warning: these fields are not known here and have no effect: a_field_of_tomorrow" in done.err
     raw = await rehearsed(bench, shell, body, "--file", rows, "--remote", "--max-rollouts", 4, "--json")
     assert (raw.json["status"], raw.json["report"]["rollouts"]) == ("completed", 4)
+    assert raw.json["unknown_fields"] == ["a_field_of_tomorrow"]
 
 
 async def test_a_refused_order_is_told_in_one_line(shell: Shell, bench: Workbench, customer: LoopbackEndpoint) -> None:

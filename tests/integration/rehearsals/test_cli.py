@@ -120,6 +120,17 @@ def test_the_report_is_told_as_json(folder: Path) -> None:
     assert {endpoint["name"]: endpoint["calls"] for endpoint in report["endpoints"]} == {"search": 12, "judge": 6}
 
 
+def test_fields_that_nobody_knows_are_warned_of(folder: Path) -> None:
+    order = json.loads((folder / "job.json").read_text())
+    order["method"]["reinforcement"]["tools"][0]["requests_a_minute"] = 50
+    (folder / "job.json").write_text(json.dumps(order))
+    result = rft(str(folder / "job.json"), "--json", "--max-rollouts", "2")
+    assert result.exit_code == 0, result.output
+    path = "method.reinforcement.tools[0].requests_a_minute"
+    assert result.stderr == f"warning: these fields are not known here and have no effect: {path}\n"
+    assert json.loads(result.stdout)["unknown_fields"] == [path]
+
+
 def test_secrets_in_urls_are_sent_as_they_were_given(folder: Path, switch: Switch) -> None:
     order = json.loads((folder / "job.json").read_text())
     reinforcement = order["method"]["reinforcement"]

@@ -1,5 +1,6 @@
 """Rehearsals that the platform plays, and the report of any rehearsal for people."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,8 @@ class Wanted:
 def rehearse_there(here: Session, wanted: Wanted) -> JsonObject:
     """The finished rehearsal as the API has it. Raises CannotDo when it failed; Ctrl-C cancels it, too."""
     order = read_body(str(wanted.job))
+    unknown = _unknown_in(order)
+    warn_of_unknown(unknown)
     numbers = {"calls_per_rollout": wanted.calls_per_rollout, "max_rollouts": wanted.max_rollouts}
     order |= {name: value for name, value in numbers.items() if value is not None}
     with uploading_for_order(here) as send:
@@ -52,7 +55,29 @@ def rehearse_there(here: Session, wanted: Wanted) -> JsonObject:
         why = Answer(raw).get("error.message", str) or "the platform could not play it"
         is_cancelled = Answer(raw).need("status", str) == "cancelled"
         raise CannotDo(f"{rehearsal_id} was cancelled" if is_cancelled else f"{rehearsal_id} failed: {why}")
-    return raw
+    return {**raw, "unknown_fields": [*unknown]}
+
+
+def warn_of_unknown(fields: Sequence[str]) -> None:
+    """Also to whoever reads JSON: a field that was meant for another one changes what is rehearsed."""
+    if fields:
+        from rft.platform.jobs.order_checks import in_words
+
+        text = f"warning: these fields are not known here and have no effect: {in_words(fields)}"
+        typer.secho(printable(text), fg=typer.colors.YELLOW, err=True)
+
+
+def _unknown_in(body: JsonObject) -> list[str]:
+    """Paths of the fields that mean nothing to the platform; none where it will refuse the order."""
+    from rft.platform.api.errors import BadRequest
+    from rft.platform.jobs.order_checks import unknown_fields
+    from rft.platform.registry.resolution import validated
+    from rft.platform.rehearsals.schemas import RehearsalOrder
+
+    try:
+        return unknown_fields(validated(RehearsalOrder, {"training_file": "", **body}))
+    except BadRequest:
+        return []
 
 
 def _safe_concurrency(endpoint: Answer) -> str:

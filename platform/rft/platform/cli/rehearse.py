@@ -11,9 +11,10 @@ from rft.core.base import JsonObject
 from rft.core.dataset_lines import LineSplitter
 from rft.platform.api.errors import BadRequest, Unavailable
 from rft.platform.cli.inputs import CannotDo, read_body
-from rft.platform.cli.rehearsals import Wanted
+from rft.platform.cli.rehearsals import Wanted, warn_of_unknown
 from rft.platform.cli.session import console
 from rft.platform.cli.transfer import progress_bar
+from rft.platform.jobs.order_checks import unknown_fields
 from rft.platform.orders.grader_sources import refuse_bad_sources
 from rft.platform.orders.grader_specification import refuse_unfillable_templates
 from rft.platform.orders.redaction import redacted_method, secrets_of
@@ -34,11 +35,16 @@ _CHUNK_BYTES = 1 << 20
 
 def rehearse_here(wanted: Wanted, *, as_json: bool) -> JsonObject:
     """The report of a rehearsal from this machine, with a progress bar unless it is for programs. Raises CannotDo."""
-    return asyncio.run(_report(wanted, settings(), is_quiet=as_json)).model_dump(mode="json")
-
-
-async def _report(wanted: Wanted, chosen: Settings, *, is_quiet: bool) -> RehearsalReport:
     order, rows_path = _read_order(wanted)
+    unknown = unknown_fields(order)
+    warn_of_unknown(unknown)
+    report = asyncio.run(_report(wanted, order, rows_path, settings(), is_quiet=as_json))
+    return {**report.model_dump(mode="json"), "unknown_fields": [*unknown]}
+
+
+async def _report(
+    wanted: Wanted, order: JobCreate, rows_path: Path, chosen: Settings, *, is_quiet: bool
+) -> RehearsalReport:
     reinforcement = order.method.reinforcement
     try:
         refuse_unfillable_templates(reinforcement.grader, param=_GRADER)

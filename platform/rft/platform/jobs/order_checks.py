@@ -10,7 +10,7 @@ from rft.platform.files.repository import FileRow
 from rft.platform.orders.grader_schemas import ONLY_IMAGE
 from rft.platform.orders.grader_specification import leaves
 from rft.platform.orders.references import GRADER_PREFIX, TOOL_PREFIX
-from rft.platform.orders.schemas import JobCreate, Reinforcement
+from rft.platform.orders.schemas import JobCreate, JobOrder, Reinforcement
 from rft.platform.orders.tool_schemas import Tool
 from rft.platform.orders.unknown_fields import unknown_in
 
@@ -86,7 +86,7 @@ def unserved_tools(order: Reinforcement, described: Collection[str]) -> str | No
     )
 
 
-def unknown_fields(order: JobCreate) -> list[str]:
+def unknown_fields(order: JobCreate | JobOrder) -> list[str]:
     """Paths of the fields that mean nothing here: they are kept and echoed, and have no effect."""
     reinforcement = order.method.reinforcement
     found = {field.path for field in unknown_in(order)}
