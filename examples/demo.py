@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -55,15 +55,30 @@ def running(
                 child.kill()
 
 
-def wait_for_file(path: Path, child: subprocess.Popen[bytes], log: Path, timeout_s: float = 120) -> str:
+def wait_for_file(
+    path: Path,
+    child: subprocess.Popen[bytes],
+    log: Path,
+    is_written: Callable[[str], bool] = bool,
+    timeout_s: float = 120,
+) -> str:
     """The file's text once the child has written it; stops with the child's last words when it dies first."""
     deadline = time.monotonic() + timeout_s
-    while not (path.exists() and path.read_text()):
+    while not (path.exists() and is_written(path.read_text())):
         if child.poll() is not None or time.monotonic() > deadline:
             console.print(log.read_text(errors="replace")[-3000:])
             raise SystemExit(f"{log.name}: did not start; its log is {log}")
         time.sleep(0.05)
     return path.read_text()
+
+
+def wait_for_platform(connection_file: Path, platform: subprocess.Popen[bytes], log: Path) -> dict[str, Any]:
+    """Where the platform is. A record that is there before it is of another one, which may run in this home."""
+
+    def is_its_own(record: str) -> bool:
+        return json.loads(record)["pid"] == platform.pid
+
+    return json.loads(wait_for_file(connection_file, platform, log, is_its_own))
 
 
 def platform_environment(home: Path, faults: float, engine: str) -> dict[str, str]:
@@ -190,15 +205,19 @@ def main() -> None:
     signal.signal(signal.SIGTERM, stop)
     began = time.monotonic()
     work = args.out / "work"
-    shutil.rmtree(work, ignore_errors=True)
     home = args.out / "home"
     with ExitStack() as stack:
         port_file, connection_file = work / "server.port", home / "connection.json"
-        connection_file.unlink(missing_ok=True)
         console.print("starting the platform and the customer's tool server")
+        log = args.out / f"platform-{os.getpid()}.log"
         platform = stack.enter_context(
-            running([BIN / "rft", "up"], work / "platform.log", platform_environment(home, args.faults, args.engine))
+            running([BIN / "rft", "up"], log, platform_environment(home, args.faults, args.engine))
         )
+        connection = wait_for_platform(connection_file, platform, log)
+        # Now the home is ours: until here another demo may have been at work in this folder.
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        log.replace(work / "platform.log")
         server_command = [BIN / "python", MINI / "server.py", "--port", "0", "--port-file", port_file]
         server = stack.enter_context(running([*server_command, "--faults", str(args.faults)], work / "server.log"))
         if not (home / "starter" / "config.json").exists():
@@ -207,7 +226,6 @@ def main() -> None:
         generate = [BIN / "python", MINI / "generate.py", "--out", work / "data", "--seed", str(args.seed)]
         subprocess.run([*generate, *(["--rows", str(QUICK_ROWS)] if args.quick else [])], check=True)
         server_url = f"http://127.0.0.1:{wait_for_file(port_file, server, work / 'server.log').strip()}"
-        connection = json.loads(wait_for_file(connection_file, platform, work / "platform.log"))
         print(f"dashboard: {connection['dashboard_url']}", flush=True)  # rich would break it at the terminal's width.
         client = OpenAI(base_url=connection["base_url"], api_key=connection["api_key"])
         cancel_leftovers(client)
