@@ -52,6 +52,18 @@ def find_address(base_url: str | None, api_key: str | None) -> Address:
     return choose(said, Place(sdk.openai_base_url, sdk.openai_api_key), read_connection(settings().home))
 
 
+def passed_over(base_url: str | None, address: Address) -> str | None:
+    """The URL of the platform that runs here, where no option but the SDK's variable sends the command elsewhere."""
+    if base_url:
+        return None
+    from rft.platform.embedded.connection import read_connection
+    from rft.platform.settings import settings
+
+    embedded = read_connection(settings().home)
+    here = None if embedded is None else normalised(embedded.base_url)
+    return None if here == address.base_url else here
+
+
 def choose(said: Place, sdk: Place, embedded: "Connection | None") -> Address:
     """The first URL of: options and `RFT_*`, `OPENAI_*`, the embedded platform. Raises NoAddress.
 

@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from rft.core.errors import RftError
-from rft.platform.cli.address import find_address
+from rft.platform.cli.address import find_address, passed_over
 from rft.platform.cli.answers import Answer, Resource, filled
 from rft.platform.cli.client import Client, Listing, PlatformProblem
 from rft.platform.cli.formats import NOTHING, json_text, one_line, printable
@@ -82,8 +82,13 @@ class Session:
 @contextmanager
 def session(base_url: str | None, api_key: str | None, *, as_json: bool = False) -> Generator[Session]:
     """A session; what goes wrong ends the command."""
-    with problems_end_command(as_json=as_json), Client(find_address(base_url, api_key)) as client:
-        yield Session(client=client, as_json=as_json, out=console(), err=console(stderr=True))
+    with problems_end_command(as_json=as_json):
+        address = find_address(base_url, api_key)
+        with Client(address) as client:
+            here = Session(client=client, as_json=as_json, out=console(), err=console(stderr=True))
+            if (passed := passed_over(base_url, address)) is not None:
+                here.note(f"asks {address.base_url}, as OPENAI_BASE_URL says, not {passed}, which runs here")
+            yield here
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """Which platform is meant, and which key it gets."""
 
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ from typer.testing import CliRunner
 
 from rft.platform.cli.address import Address, NoAddress, Place, choose, find_address, normalised
 from rft.platform.cli.arguments import ApiKey, BaseUrl
-from rft.platform.embedded.connection import Connection
+from rft.platform.cli.session import session
+from rft.platform.embedded.connection import Connection, publish
 from rft.platform.settings import settings
 
 NOWHERE = Place(None, None)
@@ -30,6 +33,26 @@ def test_ours_win_then_the_sdks_variables_then_the_embedded_platform() -> None:
 def test_the_embedded_key_serves_whoever_names_the_embedded_platform() -> None:
     said = Place("http://127.0.0.1:8787/", None)
     assert choose(said, NOWHERE, EMBEDDED).api_key == "embedded-key"
+
+
+def test_a_command_that_passes_the_platform_here_over_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RFT_HOME", str(tmp_path))
+    monkeypatch.setenv("OPENAI_API_KEY", "sdk-key")
+    monkeypatch.delenv("RFT_BASE_URL", raising=False)
+    publish(tmp_path, EMBEDDED)
+    said = f"asks http://127.0.0.1:1/v1, as OPENAI_BASE_URL says, not {EMBEDDED.base_url}, which runs here\n"
+    for named, option, expected in (
+        ("http://127.0.0.1:1/v1", None, said),
+        ("http://127.0.0.1:1/v1", "http://127.0.0.1:1/v1", ""),
+        (EMBEDDED.base_url, None, ""),
+    ):
+        monkeypatch.setenv("OPENAI_BASE_URL", named)
+        settings.cache_clear()
+        err = StringIO()
+        with redirect_stderr(err), session(option, None, as_json=True):
+            pass
+        assert err.getvalue() == expected
+    settings.cache_clear()
 
 
 @pytest.mark.parametrize(
