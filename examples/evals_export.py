@@ -45,6 +45,10 @@ LONGEST_WAIT_S = 60.0
 THINGS_IN_VAIN = 3
 """After so many lists or files in a row without an answer it is asked whether the service is there at all."""
 NO_EVALS = "The service lists no evals for this key: is it a key of the right project?"
+OTHER_EVALS = (
+    "The service lists other evals than this folder has: a key of another project, or another server? Take another"
+    " folder for them."
+)
 FINAL = ("completed", "failed", "canceled")
 HTTP_GONE = (404, 410)
 FILE_ID = re.compile(r"file[-_][A-Za-z0-9_-]+")
@@ -475,7 +479,8 @@ class Export:
             self._fetch_eval(eval_id)
 
     def _require_open(self) -> None:
-        """Closed where no eval is listed: then a 404 says nothing about the one thing asked for."""
+        """Once all evals were listed: Closed where none of them is any more, for then a 404 says nothing about the one
+        thing asked for. The oldest one listed is known, unless another key, or another server, lists others."""
         try:
             page = self._service.page("evals", self._service.client.evals.with_raw_response.list, None, 1)
         except (Gone, Refused) as error:
@@ -484,6 +489,8 @@ class Export:
             raise Stop(1, f"The service does not answer. {error}") from None
         if not page.elements:
             raise Closed(NO_EVALS)
+        if page.elements[0].id not in self.evals():
+            raise Closed(OTHER_EVALS)
 
     def _note_gone(self) -> None:
         """Notes what was not found as deleted, once the service is known to be open still."""

@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NoReturn, cast
 
 from pydantic import JsonValue
@@ -108,18 +109,34 @@ def shorten_messages(body: JsonObject, *, max_chars: int) -> JsonObject:
     and all calls stand whole in `output_text` and `output_tools`."""
     sample = cast("JsonObject", body["sample"])
     trace = cast("JsonObject", sample["trace"])
+    cut = partial(_cut, max_chars=max_chars)
     messages: list[JsonValue] = [
-        _shorten_all(cast("JsonObject", message), max_chars) for message in cast("list[JsonValue]", trace["messages"])
+        _with_texts(cast("JsonObject", message), cut) for message in cast("list[JsonValue]", trace["messages"])
     ]
     return {**body, "sample": {**sample, "trace": {**trace, "messages": messages, "is_shortened": True}}}
 
 
 def without_answer(body: JsonObject) -> JsonObject:
-    """The same body as if the model had said and called nothing: what of it is the row's."""
+    """The same body as if the model had said nothing, and called tools without arguments: what of it is the row's, and
+    what tools put out. The messages of the row are not in it any more."""
     sample = cast("JsonObject", body["sample"])
-    trace: JsonObject = {**cast("JsonObject", sample["trace"]), "messages": []}
-    nothing: JsonObject = {"choices": [], "output_text": "", "output_json": None, "output_tools": [], "trace": trace}
-    return {**body, "sample": {**sample, **nothing}}
+    trace = cast("JsonObject", sample["trace"])
+    messages: list[JsonValue] = [_silent(message) for message in cast("list[JsonObject]", trace["messages"])]
+    choices: list[JsonValue] = [
+        {**choice, "message": _silent(cast("JsonObject", choice["message"]))}
+        for choice in cast("list[JsonObject]", sample["choices"])
+    ]
+    calls: list[JsonValue] = [
+        _with_arguments(call, _nothing) for call in cast("list[JsonObject]", sample["output_tools"])
+    ]
+    said: JsonObject = {
+        "choices": choices,
+        "output_text": "",
+        "output_json": None,
+        "output_tools": calls,
+        "trace": {**trace, "messages": messages},
+    }
+    return {**body, "sample": {**sample, **said}}
 
 
 def without_messages(body: JsonObject) -> JsonObject:
@@ -142,17 +159,26 @@ def _shorten(message: JsonObject, max_chars: int) -> JsonValue:
     return {**message, name: _cut(message[name], max_chars)} if name in message else message
 
 
-def _shorten_all(message: JsonObject, max_chars: int) -> JsonObject:
+def _silent(message: JsonObject) -> JsonObject:
+    return _with_texts(message, _nothing) if message["role"] == Role.ASSISTANT else message
+
+
+def _nothing(text: JsonValue) -> JsonValue:
+    return "" if isinstance(text, str) else text
+
+
+def _with_texts(message: JsonObject, changed: Callable[[JsonValue], JsonValue]) -> JsonObject:
+    """What it says, thinks and calls changed so."""
     texts = ("content", "reasoning_content")
-    cut = {name: _cut(value, max_chars) if name in texts else value for name, value in message.items()}
+    told = {name: changed(value) if name in texts else value for name, value in message.items()}
     if isinstance(calls := message.get("tool_calls"), list):
-        cut["tool_calls"] = [_shorten_call(cast("JsonObject", call), max_chars) for call in calls]
-    return cut
+        told["tool_calls"] = [_with_arguments(cast("JsonObject", call), changed) for call in calls]
+    return told
 
 
-def _shorten_call(call: JsonObject, max_chars: int) -> JsonObject:
+def _with_arguments(call: JsonObject, changed: Callable[[JsonValue], JsonValue]) -> JsonObject:
     function = cast("JsonObject", call["function"])
-    return {**call, "function": {**function, "arguments": _cut(function["arguments"], max_chars)}}
+    return {**call, "function": {**function, "arguments": changed(function["arguments"])}}
 
 
 def _cut(value: JsonValue, max_chars: int) -> JsonValue:

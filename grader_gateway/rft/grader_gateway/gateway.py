@@ -29,6 +29,8 @@ from rft.grader_gateway.contract import (
 )
 
 _log = logging.getLogger(__name__)
+_SHORT_ANSWER_BYTES = 3_000
+"""A thousand characters, as they stand in texts, choices and trace."""
 _OUTPUT_CHARS_WHEN_TOO_LARGE = (20_000, 2_000, 200)
 _CALL_ID = "grade"
 TOLD_WITHIN_S = 60.0
@@ -113,7 +115,7 @@ class HttpGraderGateway:
             owner=self._job_id,
         )
         if isinstance(answer, Failure):
-            is_too_long = answer.code is FailureCode.OVERSIZE_REQUEST and self._fits(without_answer(body))
+            is_too_long = answer.code is FailureCode.OVERSIZE_REQUEST and self._has_room(without_answer(fitting))
             return self._too_long(answer.message) if is_too_long else answer
         return Grade(
             reward=answer.value.score,
@@ -132,8 +134,9 @@ class HttpGraderGateway:
             fitting, encoded = cut, encode_json(cut)
         return fitting, encoded
 
-    def _fits(self, body: JsonObject) -> bool:
-        return len(encode_json(body)) <= self._client.http.caps.request_bytes
+    def _has_room(self, body: JsonObject) -> bool:
+        """Whether a short answer would fit into it."""
+        return len(encode_json(body)) + _SHORT_ANSWER_BYTES <= self._client.http.caps.request_bytes
 
     def _too_long(self, problem: str) -> Grade:
         """Of an answer that does not fit beside its row: to leave it out of the training would reward its length."""

@@ -18,7 +18,7 @@ import openai
 import pytest
 from examples import evals_export
 
-from tests.integration.evals_export.hosted_evals import FILE_BYTES, KEY, HostedEvals, Trouble
+from tests.integration.evals_export.hosted_evals import FILE_BYTES, KEY, HostedEvals, Trouble, evaluation
 
 SCRIPT = Path(__file__).parents[3] / "examples" / "evals_export.py"
 
@@ -364,6 +364,24 @@ def test_a_key_of_a_project_without_evals_is_told(hosted: HostedEvals, tmp_path:
         assert json.loads(got.pop("manifest.json"))["gone"] == {}
         assert whole.pop("manifest.json")
         assert got == whole
+
+
+def test_a_key_of_another_project_takes_nothing_for_deleted(hosted: HostedEvals, tmp_path: Path) -> None:
+    export(hosted, tmp_path / "calm")
+    with HostedEvals(evals=0) as other:
+        other.evals = {"eval_b": evaluation(1).replace("eval_1", "eval_b")}
+        other.runs = {"eval_b": {}}
+        hosted.trouble = lambda path, times: Trouble(401) if "/output_items" in path else None
+        assert export(hosted, tmp_path / "out")[0] == 3
+        code, shown = export(other, tmp_path / "out")
+        assert (code, "other evals than this folder has" in shown) == (3, True), shown
+        assert (manifest(tmp_path / "out")["gone"], manifest(tmp_path / "out")["is_complete"]) == ({}, False)
+        hosted.trouble = lambda path, times: None
+        assert export(hosted, tmp_path / "out")[0] == 0
+        assert export(other, tmp_path / "out")[0] == 3
+    got, calm = content(tmp_path / "out"), content(tmp_path / "calm")
+    got.pop("manifest.json"), calm.pop("manifest.json")  # It names the server that was asked last.
+    assert (got, manifest(tmp_path / "out")["gone"]) == (calm, {})
 
 
 def test_another_server_in_the_environment_is_not_taken_for_the_hosted_one(tmp_path: Path) -> None:

@@ -277,6 +277,17 @@ async def test_an_answer_that_does_not_fit_beside_its_row_gets_the_invalid_grade
     assert not scene.endpoint.calls
 
 
+async def test_a_short_answer_that_does_not_fit_beside_its_row_is_not_at_fault(set_scene: SetScene) -> None:
+    """The row and what tools put out leave too little room for any answer."""
+    scene = await set_scene(caps=SizeCaps(request_bytes=100_000))
+    for free in range(0, 4_000, 250):
+        item: JsonObject = {"messages": [], "notes": "x" * (98_500 - free)}
+        trace = finished(tool_output="木" * 1_000)
+        outcome = await scene.gateway.grade(trace, item=item, trace_id="trace_abc")
+        assert isinstance(outcome, Failure) or not outcome.is_invalid
+    assert scene.endpoint.calls
+
+
 @pytest.mark.parametrize(("caps", "cuts"), [(None, 0), (SizeCaps(request_bytes=25_000), 1)])
 async def test_a_conversation_is_cut_no_more_often_than_it_takes_to_fit(
     set_scene: SetScene, monkeypatch: pytest.MonkeyPatch, caps: SizeCaps | None, cuts: int

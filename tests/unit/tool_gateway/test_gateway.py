@@ -257,8 +257,8 @@ async def test_oversize_arguments_are_the_models_mistake_and_an_oversize_row_is_
 
 async def test_arguments_too_large_for_what_the_row_leaves_are_the_models_mistake(set_scene: SetScene) -> None:
     """Else whoever writes more beside a large row leaves the training, as its endpoint's failure."""
-    scene = await set_scene(caps=SizeCaps(request_bytes=4000))
-    call = ToolCall(call_id="call_7", name="echo", arguments=json.dumps({"text": "x" * 1000}))
+    scene = await set_scene(caps=SizeCaps(request_bytes=6000))
+    call = ToolCall(call_id="call_7", name="echo", arguments=json.dumps({"text": "x" * 3000}))
     result = await scene.gateway.call(call, tools=[ECHO], item={"company": "x" * 3000}, trace_id="trace_abc")
     assert (result.error_code, result.failure) == ("oversize_arguments", None)
     assert not scene.endpoint.calls

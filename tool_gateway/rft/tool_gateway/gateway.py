@@ -19,6 +19,8 @@ from rft.tool_gateway.contract import read_output, read_reply, to_wire
 
 _log = logging.getLogger(__name__)
 _ERROR_CHARS = 4000
+_SHORT_CALL_BYTES = 1_000
+"""What the arguments of a call may well take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +148,9 @@ class HttpToolGateway:
         )
 
     def _fits_without_arguments(self, call: ToolCall, item: JsonObject, trace_id: str) -> bool:
-        """Whether the row leaves room for a call, so that one too large is so by what the model wrote."""
+        """Whether the row leaves room for a short call, so that one too large is so by what the model wrote."""
         bare = to_wire(call.model_copy(update={"arguments": ""}), item=item, trace_id=trace_id)
-        return len(encode_json(bare)) <= self._client.http.caps.request_bytes
+        return len(encode_json(bare)) + _SHORT_CALL_BYTES <= self._client.http.caps.request_bytes
 
 
 def _endpoint(tool: ToolServer, headers: Mapping[str, str]) -> Endpoint:

@@ -61,7 +61,14 @@ def passed_over(base_url: str | None, address: Address) -> str | None:
 
     embedded = read_connection(settings().home)
     here = None if embedded is None else normalised(embedded.base_url)
-    return None if here == address.base_url else here
+    return None if here is None or _as_loopback(here) == _as_loopback(address.base_url) else here
+
+
+def _as_loopback(base_url: str) -> str:
+    """The same for all names of this machine's own."""
+    parts = urlsplit(base_url)
+    host = "127.0.0.1" if parts.hostname in ("localhost", "::1") else parts.hostname
+    return f"{parts.scheme}://{host}:{parts.port}{parts.path}"
 
 
 def choose(said: Place, sdk: Place, embedded: "Connection | None") -> Address:

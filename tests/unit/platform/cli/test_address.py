@@ -45,6 +45,7 @@ def test_a_command_that_passes_the_platform_here_over_says_so(tmp_path: Path, mo
         ("http://127.0.0.1:1/v1", None, said),
         ("http://127.0.0.1:1/v1", "http://127.0.0.1:1/v1", ""),
         (EMBEDDED.base_url, None, ""),
+        (EMBEDDED.base_url.replace("127.0.0.1", "localhost"), None, ""),
     ):
         monkeypatch.setenv("OPENAI_BASE_URL", named)
         settings.cache_clear()
