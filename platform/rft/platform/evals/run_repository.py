@@ -261,9 +261,10 @@ _RETRY: LiteralString = (
 )
 _FORGET_ERRORS: LiteralString = "delete from eval_output_items where run_id = %(id)s and status = 'error'"
 _UNANSWERED: LiteralString = (
-    "update eval_runs set enqueued_at = clock_timestamp() where id in ("
+    # As an array it is chosen once: a plan may look for `in` once for each run, and finds others, beyond the limit.
+    "update eval_runs set enqueued_at = clock_timestamp() where id = any(array("
     "select id from eval_runs where (status = 'queued' or (status = 'in_progress' and "
     + GIVEN_UP
     + ")) and enqueued_at < clock_timestamp() - make_interval(secs => %(after_s)s)"
-    " order by created_at, id limit %(limit)s for update skip locked) returning id"
+    " order by created_at, id limit %(limit)s for update skip locked)) returning id"
 )

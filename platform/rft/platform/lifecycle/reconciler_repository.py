@@ -89,11 +89,12 @@ _REQUEUE_EXPIRED: LiteralString = (
     " and not is_pause_requested and " + GIVEN_UP + UNLOCKED + ") returning id, lease_token"
 )
 _UNANSWERED: LiteralString = (
-    "update jobs set enqueued_at = clock_timestamp() where id in ("
+    # As an array it is chosen once: a plan may look for `in` once for each job, and finds others, beyond the limit.
+    "update jobs set enqueued_at = clock_timestamp() where id = any(array("
     "select id from jobs where status = %(status)s"
     " and not is_cancel_requested and " + EXPIRED + " and (enqueued_at is null"
     " or enqueued_at < clock_timestamp() - make_interval(secs => %(after_s)s))"
-    " order by enqueued_at nulls first, created_at, id limit %(limit)s" + UNLOCKED + ") returning id"
+    " order by enqueued_at nulls first, created_at, id limit %(limit)s" + UNLOCKED + ")) returning id"
 )
 _LEFT_OPEN: LiteralString = (
     "update jobs set enqueued_at = clock_timestamp() where id in (select id from jobs where "
