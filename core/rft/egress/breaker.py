@@ -85,6 +85,8 @@ class Breaker:
         new; another that came up again does not know what hung at the one before.
         """
         if began_s < self._changed_s - _ROUNDING_S:
+            if failure is None and self.state is BreakerState.CLOSED:
+                self._failures = 0  # Slow answers show all the same that not every call fails.
             return
         if failure is None or failure.code not in DOWN_CODES:
             if failure is None or failure.status is not None:
@@ -113,15 +115,8 @@ class Breaker:
         else:
             self._open(now_s, pause_s=self._next_pause_s())
 
-    def on_nobody_waiting(self, now_s: float) -> None:
-        """Half open, and there is no call that could try it."""
-        if self._unanswered:
-            self._open(now_s, pause_s=self._next_pause_s())
-        else:
-            self._close(now_s)
-
     def forget(self, now_s: float) -> None:
-        """Nobody calls it any more: whether it is down will be found out by the next who does."""
+        """Nobody calls it any more, or waits to try it: whether it is down will be found out by the next who does."""
         self._close(now_s)
 
     def is_found_down(self, now_s: float) -> bool:

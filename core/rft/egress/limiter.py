@@ -148,6 +148,9 @@ class Limiter:
             before, now_s = self._breaker.state, self._now()
             was_down = self._breaker.is_found_down(now_s)
             self._breaker.forget(now_s)
+            if self._prober is not None:
+                self._prober.cancel()
+                self._prober = None
             self._announce(before, was_down=was_down)
         self._pump()
 
@@ -263,7 +266,7 @@ class Limiter:
 
     def _pump(self) -> None:
         if self._breaker is not None and self.state is BreakerState.HALF_OPEN and not self._queue and not self._trial:
-            self._breaker.on_nobody_waiting(self._now())
+            self._breaker.forget(self._now())
             self._announce(BreakerState.HALF_OPEN, was_down=True)
         while self._queue and self._has_room():
             if (wait_s := self._next_start_s - self._now()) > 0:

@@ -198,8 +198,10 @@ async def test_who_waits_for_a_cap_goes_on_when_its_job_is_done_whatever_the_cal
     assert (calls.in_flight, beginnings.in_flight) == (0, 2)
 
 
-@pytest.mark.parametrize("is_up", [True, False], ids=["it is up again", "it is down"])
-def test_what_nobody_calls_any_more_holds_nobody_up(is_up: bool) -> None:
+@pytest.mark.parametrize(
+    ("is_up", "is_left"), [(True, False), (False, False), (False, True)], ids=["up again", "it is down", "its job ends"]
+)
+def test_what_nobody_calls_any_more_holds_nobody_up(is_up: bool, is_left: bool) -> None:
     """A job is over whose beginnings found the server down; others hear of it who call their tool there."""
 
     async def main() -> list[BreakerState]:
@@ -225,8 +227,12 @@ def test_what_nobody_calls_any_more_holds_nobody_up(is_up: bool) -> None:
         await asyncio.gather(*waiting, return_exceptions=True)
         assert beginnings.queued == 0
         up = is_up
-        await asyncio.sleep(30.0)
+        await asyncio.sleep(3.0)
         assert told[-1] is (BreakerState.CLOSED if is_up else BreakerState.OPEN)
+        if is_up:
+            return told
+        await asyncio.sleep(3.0 if is_left else 60.0)
+        assert told[-1] is (BreakerState.OPEN if is_left else BreakerState.CLOSED)
         beginnings.let_go("first")
         await beginnings.aclose()
         return told
