@@ -323,7 +323,7 @@ class Limiter:
             await self._wait_until_probe_due(breaker)
             before = breaker.state
             if before is not BreakerState.OPEN or not self._probes:
-                break  # A call that was still inside closed it, and has told so.
+                break  # The last caller went meanwhile.
             is_alive = await self._probe_inside(next(reversed(self._probes.values())))
             before, now_s = breaker.state, self._now()
             was_down = breaker.is_found_down(now_s)

@@ -71,16 +71,17 @@ async def test_two_runs_that_are_chosen_are_compared_item_by_item(platform: Plat
     await expect(first.get_by_role("region", name="Answer of B").first).to_be_visible()
 
 
+async def one_more(route: Route) -> None:
+    """The run as it is, with one more item in its counts."""
+    reply = await route.fetch()
+    run = await reply.json()
+    run["result_counts"]["total"] += 1
+    await route.fulfill(response=reply, json=run)
+
+
 async def test_a_comparison_takes_in_what_a_run_that_goes_comes_to(platform: Platform, page: Page) -> None:
     made = await SeededEval.make(platform.database)
     a, b = await made.run("over", skill=0.1), await made.run("going", skill=0.9, is_going=True)
-
-    async def one_more(route: Route) -> None:
-        reply = await route.fetch()
-        run = await reply.json()
-        run["result_counts"]["total"] += 1
-        await route.fulfill(response=reply, json=run)
-
     await sign_in(page, platform.url, platform.key, f"/evals/{made.id}/compare?a={a}&b={b}")
     await expect(page.get_by_text("items compared")).to_be_visible()
     async with page.expect_response(lambda reply: f"/{a}/compare?" in reply.url):
@@ -109,13 +110,6 @@ async def test_new_items_of_a_run_that_goes_wait_until_they_are_asked_for(platfo
     run = await made.run("going", skill=0.9, is_going=True)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/output_items" in request.url else None)
-
-    async def one_more(route: Route) -> None:
-        reply = await route.fetch()
-        told = await reply.json()
-        told["result_counts"]["total"] += 1
-        await route.fulfill(response=reply, json=told)
-
     await sign_in(page, platform.url, platform.key, f"/evals/{made.id}/runs/{run}")
     await expect(page.locator(".output-items > li")).to_have_count(2 * ROWS)
     before = len(asked)
