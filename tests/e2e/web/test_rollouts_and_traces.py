@@ -133,6 +133,28 @@ async def expect_folded(call: Locator, output: str) -> None:
     await expect(call).not_to_contain_text(last_line)
 
 
+SEEN_TO_ITS_END = """async () => {
+  const shown = () => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)));
+  for (const turn of document.querySelectorAll("li.turn")) {
+    turn.scrollIntoView({ behavior: "instant" });
+    await shown();
+  }
+  scrollTo({ top: 0, behavior: "instant" });
+  await shown();
+}"""
+
+
+async def test_a_trace_that_was_read_in_a_wide_window_fits_a_narrow_one(platform: Platform, page: Page) -> None:
+    """As on a tablet that is turned: browsers remember the width of turns out of sight."""
+    job, rollouts = await finished_job(platform)
+    longest = max(rollouts, key=lambda done: len(done.messages))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/rollouts/{longest.trace_id}")
+    await expect(page.locator("li.turn").last).to_be_attached()
+    await page.evaluate(SEEN_TO_ITS_END)
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await page.wait_for_function("() => document.scrollingElement.scrollWidth <= 390")
+
+
 async def test_the_timeline_has_each_turn_call_and_grade(platform: Platform, page: Page) -> None:
     job, rollouts = await finished_job(platform)
     done = next(done for done in rollouts if done.tool_calls.get("cat") and isinstance(done.outcome, Grade))
