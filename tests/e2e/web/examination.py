@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Locator, Page, TimeoutError, expect
+from playwright.async_api import Page, TimeoutError, expect
 
+from tests.e2e.web.button_states import BUTTONS, check_states
 from tests.e2e.web.opened_pages import OpenPage, key_list, new_job, palette, sign_in_form
 from tests.e2e.web.troubled_pages import refused_action
 
@@ -14,7 +15,6 @@ Examine = Callable[[OpenPage], Awaitable[None]]
 
 SCREENS = os.environ.get("RFT_SCREENS")
 """A folder for a picture of every page in every scheme and size; none is taken without it."""
-BUTTONS = "button:enabled:visible, a.button:visible"
 SERIOUS = ("serious", "critical")
 VIEWPORTS = {"wide": (1280, 800), "phone": (390, 844)}
 EXAMINED = {("light", "wide"), ("dark", "phone")}
@@ -61,67 +61,10 @@ async def stays_within(page: Page, width: int, where: str) -> None:
 
 
 async def serious_findings(page: Page) -> list[str]:
-    found = (await Axe().run(page)).response["violations"]
+    # What passes is asked for one example of each rule only: a selector of every element takes longer than the rules.
+    found = (await Axe().run(page, options={"resultTypes": ["violations"]})).response["violations"]
     return [
         f"{one['id']}: {one['nodes'][0]['target']} {one['nodes'][0]['failureSummary'][:300]}"
         for one in found
         if one["impact"] in SERIOUS
     ]
-
-
-RATIO = """
-(element) => {
-  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgb = (color) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = color;
-    canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const light = (color) => {
-    const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-    const [r, g, b] = rgb(color).map((c) => linear(c / 255));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  let behind = element;
-  while (rgb(getComputedStyle(behind).backgroundColor)[3] < 255 && behind.parentElement) behind = behind.parentElement;
-  const [one, other] = [light(getComputedStyle(element).color), light(getComputedStyle(behind).backgroundColor)];
-  return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
-}
-"""
-
-
-LOOKS = """
-(all) => all.map((one) => {
-  const { color, backgroundColor, borderColor } = getComputedStyle(one);
-  const around = [];
-  for (let each = one; each !== null; each = each.parentElement) around.push(`${each.localName}.${each.className}`);
-  return [...around, one.ariaPressed, color, backgroundColor, borderColor].join(" | ");
-})
-"""
-"""What tells each button apart from those whose states may have other colours."""
-
-
-async def check_states(within: Locator, examined: set[str]) -> None:
-    """Contrast of its buttons, links that look like them too: at rest, under the pointer, pressed, with the focus.
-
-    One of each look; those `examined` are left out and added to.
-    """
-    buttons = within.locator(BUTTONS)
-    for number, look in enumerate(await buttons.evaluate_all(LOOKS)):
-        if look in examined:
-            continue
-        examined.add(look)
-        button = buttons.nth(number)
-        name = (await button.inner_text()).strip()
-        ratios = {"rest": await button.evaluate(RATIO)}
-        await button.hover()
-        ratios["hover"] = await button.evaluate(RATIO)
-        await within.page.mouse.down()
-        ratios["pressed"] = await button.evaluate(RATIO)
-        await within.page.mouse.move(0, 0)  # let go beside it, nothing is done
-        await within.page.mouse.up()
-        await button.focus()
-        ratios["focus"] = await button.evaluate(RATIO)
-        low = {state: ratio for state, ratio in ratios.items() if ratio < 4.5}
-        assert low == {}, name

@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
+from tests.e2e.web.button_states import mark_new, marked_ratios, ratios_of_states
 from tests.e2e.web.examination import Examine
 from tests.e2e.web.opened_pages import (
     OPENED,
@@ -14,11 +15,31 @@ from tests.e2e.web.opened_pages import (
     running_job,
 )
 from tests.e2e.web.seeded_platform import Platform
+from tests.e2e.web.watched_page import sign_in
 
 
 @pytest.mark.parametrize("open_page", OPENED.values(), ids=OPENED)
 async def test_no_serious_finding_and_nothing_off_the_screen(open_page: OpenPage, examine: Examine) -> None:
     await examine(open_page)
+
+
+async def test_states_that_are_forced_upon_buttons_look_as_a_pointer_and_the_keyboard_make_them(
+    platform: Platform, page: Page
+) -> None:
+    await sign_in(page, platform.url, platform.key)
+    button = page.get_by_role("button", name="Sign out")
+    assert await mark_new(button, set())
+    forced = await ratios_of_states(page)
+    real = {"rest": await marked_ratios(page)}
+    await button.hover()
+    real["hover"] = await marked_ratios(page)
+    await page.mouse.down()
+    real["pressed"] = await marked_ratios(page)
+    await page.mouse.move(0, 0)  # let go beside it, nothing is done
+    await page.mouse.up()
+    await button.focus()
+    real["focus"] = await marked_ratios(page)
+    assert forced == real
 
 
 async def test_a_phone_shows_what_one_watches_for(platform: Platform, page: Page) -> None:
