@@ -27,8 +27,13 @@ TOGETHER = {
         "tests/e2e/web/test_every_page.py",
         "tests/e2e/web/test_every_troubled_page.py",
     },
+    "looks at base models": {
+        "tests/integration/api/test_unusable_models.py",
+        "tests/integration/cli/test_model_check.py",
+    },
 }
-"""Files that one process runs: they share one server of vLLM, one `rft up`, the buttons that were examined."""
+"""Files that one process runs: they share one server of vLLM, one `rft up`, the buttons that were examined, the process
+of which checks are forked."""
 
 # As in a trainer's process, and before anything of MKL is used: some tests hold the two against each other to the bit.
 prepare_products()

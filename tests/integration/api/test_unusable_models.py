@@ -14,6 +14,7 @@ from rft.chat.template import fingerprint
 from rft.core.chat_spec import ChatSpec, JobChat
 from rft.platform.jobs.repository import JobRepository
 from rft.platform.orders.model_checks import look_at_model
+from tests.shared.forked_checks import fork_checks
 from tests.shared.running_api import Api
 
 WITH_TOOLS = """\
@@ -42,6 +43,11 @@ def write_model(folder: Path, template: str) -> None:
     tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text('{"eos_token": "<|im_end|>"}')
     (folder / "chat_template.jinja").write_text(template)
+
+
+@pytest.fixture
+def forked_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    fork_checks(monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +154,7 @@ async def test_a_check_that_breaks_is_told_to_the_customer_and_keeps_no_template
     assert stored.chat == JobChat()
 
 
+@pytest.mark.usefixtures("forked_checks")
 async def test_layers_that_the_engine_cannot_hold_are_refused_when_the_job_is_ordered(
     client: AsyncOpenAI, order: dict[str, Any], base_model: Path
 ) -> None:
@@ -171,6 +178,7 @@ async def test_layers_that_the_engine_cannot_hold_are_refused_when_the_job_is_or
     assert listed.to_dict()["base_model"] is None, "a list looks at nothing"
 
 
+@pytest.mark.usefixtures("forked_checks")
 async def test_an_architecture_that_nobody_knows_is_refused_without_the_operators_paths(
     client: AsyncOpenAI, order: dict[str, Any], base_model: Path
 ) -> None:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from rft.platform.cli.app import app
 from rft.platform.settings import settings
 from rft.starter.tokenizer import build_tokenizer
+from tests.shared.forked_checks import fork_checks
 
 
 @pytest.fixture
@@ -19,6 +20,11 @@ def model(tmp_path: Path) -> Path:
     folder = tmp_path / "model"
     build_tokenizer().save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def forked_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    fork_checks(monkeypatch)
 
 
 def configure(model: Path, **fields: object) -> None:
@@ -39,6 +45,7 @@ def checked(
     return done.exit_code, done.output
 
 
+@pytest.mark.usefixtures("forked_checks")
 def test_why_a_context_is_shorter_than_published_is_told(tmp_path: Path, model: Path) -> None:
     shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2}
     rope = {"type": "longrope", "short_factor": [1.0] * 16, "long_factor": [4.0] * 16}
@@ -73,6 +80,7 @@ def test_a_folder_is_told_of_in_words(tmp_path: Path, model: Path) -> None:
     assert "linear learning rate, no warm-up, temperature 1, beta 0" in told
 
 
+@pytest.mark.usefixtures("forked_checks")
 def test_a_model_that_the_engine_in_use_cannot_hold_is_told_so(tmp_path: Path, model: Path) -> None:
     configure(model, model_type="lfm2", layer_types=["conv", "full_attention"], num_hidden_layers=2)
     status, told = checked(tmp_path, model)
@@ -83,6 +91,7 @@ def test_a_model_that_the_engine_in_use_cannot_hold_is_told_so(tmp_path: Path, m
     assert "engines:     vllm alone: it has layers of the kind conv" in told
 
 
+@pytest.mark.usefixtures("forked_checks")
 def test_a_registered_name_is_looked_at_with_its_settings(tmp_path: Path, model: Path) -> None:
     configure(model, model_type="qwen3")
     registered = {"mine": {"path": str(model), "max_context_tokens": 512, "chat_format": "hermes"}}

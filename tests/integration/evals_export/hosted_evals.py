@@ -128,6 +128,7 @@ class HostedEvals:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # Head and body are written apart: the second would wait for 40 ms.
 
             def do_GET(self) -> None:
                 service.serve(self)

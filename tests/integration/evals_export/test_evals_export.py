@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ import pytest
 from examples import evals_export
 
 from tests.integration.evals_export.hosted_evals import FILE_BYTES, KEY, HostedEvals, Trouble, evaluation
+from tests.shared.forked_programs import ForkedProgram, forking_server
 
 SCRIPT = Path(__file__).parents[3] / "examples" / "evals_export.py"
 
@@ -29,18 +31,26 @@ def hosted() -> Iterator[HostedEvals]:
         yield service
 
 
-def start(hosted: HostedEvals, folder: Path, *more: str, key: str = KEY) -> "subprocess.Popen[str]":
-    command = [sys.executable, str(SCRIPT), str(folder), "--base-url", hosted.base_url, "--page-size", "2", *more]
-    environment = {**os.environ, "OPENAI_API_KEY": key}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def start(hosted: HostedEvals, folder: Path, *more: str, key: str = KEY) -> ForkedProgram:
+    """In a fork, as importing the SDK takes longer than an export."""
+    command = [str(SCRIPT), str(folder), "--base-url", hosted.base_url, "--page-size", "2", *more]
+    return forking_server("openai").start(*command, environment={**os.environ, "OPENAI_API_KEY": key})
 
 
 def export(hosted: HostedEvals, folder: Path, *more: str, key: str = KEY) -> tuple[int, str]:
     """The exit code and all that was shown."""
-    with start(hosted, folder, *more, key=key) as process:
-        shown, _ = process.communicate(timeout=120)
-    assert KEY not in shown
-    return process.returncode, shown
+    code, shown, _ = start(hosted, folder, *more, key=key).outcome(timeout=120)
+    assert KEY not in shown.decode()
+    return code, shown.decode()
+
+
+def exported_by_hand(hosted: HostedEvals, folder: Path) -> tuple[int, str]:
+    """The same, in an interpreter of its own, as everybody starts it."""
+    command = [sys.executable, str(SCRIPT), str(folder), "--base-url", hosted.base_url, "--page-size", "2"]
+    environment = {**os.environ, "OPENAI_API_KEY": KEY}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert KEY not in done.stdout + done.stderr
+    return done.returncode, done.stdout + done.stderr
 
 
 def manifest(folder: Path) -> dict[str, Any]:
@@ -61,7 +71,7 @@ def test_it_needs_no_newer_python_than_the_one_of_a_mac() -> None:
 
 
 def test_everything_is_written_as_it_was_answered(hosted: HostedEvals, tmp_path: Path) -> None:
-    code, shown = export(hosted, tmp_path / "out")
+    code, shown = exported_by_hand(hosted, tmp_path / "out")
     got, told = content(tmp_path / "out"), manifest(tmp_path / "out")
     assert (code, told["is_complete"], hosted.most_at_once) == (0, True, 1), shown
     for eval_id, text in hosted.evals.items():
@@ -149,13 +159,13 @@ def test_killed_at_any_moment_the_next_start_ends_with_the_same_bytes(hosted: Ho
     hosted.requests.clear()
     kills = 0
     while kills < 4:
-        with start(hosted, tmp_path / "killed") as process:
-            wanted = len(hosted.requests) + 1 + kills * 7 % 11
-            while process.poll() is None and len(hosted.requests) < wanted:
-                time.sleep(0.0005)
-            time.sleep(0.002 * kills)
-            process.kill()
-            process.communicate()
+        process = start(hosted, tmp_path / "killed")
+        wanted = len(hosted.requests) + 1 + kills * 7 % 11
+        while process.poll() is None and len(hosted.requests) < wanted:
+            time.sleep(0.0005)
+        time.sleep(0.002 * kills)
+        process.kill()
+        process.outcome(timeout=120)
         kills += 1
     assert export(hosted, tmp_path / "killed")[0] == 0
     assert content(tmp_path / "killed") == content(tmp_path / "calm")
@@ -405,10 +415,10 @@ def test_an_address_of_the_hosted_service_in_the_environment_is_used(
 
 def test_two_exports_do_not_share_a_folder(hosted: HostedEvals, tmp_path: Path) -> None:
     hosted.trouble = lambda path, times: Trouble(429, {"Retry-After": "30"})
-    with start(hosted, tmp_path / "out") as first:
-        while not hosted.requests:
-            time.sleep(0.01)
-        code, shown = export(hosted, tmp_path / "out")
-        first.kill()
-        first.communicate()
+    first = start(hosted, tmp_path / "out")
+    while not hosted.requests:
+        time.sleep(0.01)
+    code, shown = export(hosted, tmp_path / "out")
+    first.kill()
+    assert first.outcome(timeout=120)[0] == -signal.SIGKILL
     assert (code, "Another export" in shown) == (2, True)
