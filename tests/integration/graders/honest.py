@@ -375,18 +375,21 @@ _BODIES = (
 _HEAVY_PACKAGES = ("numpy", "pandas", "rapidfuzz", "sympy", "yaml", "jsonschema", "pydantic", "nltk")
 
 
-def sources() -> Iterator[str]:
-    """Every honest grader whose packages are installed."""
+def sources() -> Iterator[tuple[str, int]]:
+    """Every honest grader whose packages are installed, and how many cases it has: `item["case"]` says which one.
+
+    Expressions of one module are cases of one source, as a process takes longer to start than to judge them.
+    """
     for module, expressions in _EXPRESSIONS.items():
         package = module.partition(" ")[0]
         if package in _HEAVY_PACKAGES and importlib.util.find_spec(package) is None:
             continue
+        written = [one.strip() for one in expressions.replace("\n", "|").split("|") if one.strip()]
+        cases = "".join(
+            f"def case_{number}(sample, item, text):\n    return float({one})\n" for number, one in enumerate(written)
+        )
+        chosen = "globals()[f\"case_{item['case']}\"](sample, item, sample['output_text'])"
         imports = f"import {module}\n" if module else ""
-        for expression in expressions.replace("\n", "|").split("|"):
-            if expression.strip():
-                yield (
-                    f"{imports}def grade(sample, item):\n    text = sample['output_text']\n"
-                    f"    return float({expression.strip()})\n"
-                )
+        yield f"{imports}{cases}def grade(sample, item):\n    return {chosen}\n", len(written)
     for body in _BODIES:
-        yield dedent(body)
+        yield dedent(body), 1

@@ -183,7 +183,7 @@ BUSY = "import os\nos.sched_setaffinity(0, {%d})\nprint(flush=True)\nwhile True:
 COMPUTES = """
 import time
 def grade(sample, item):
-    until = time.process_time() + %s
+    until = time.process_time() + item.get("s", %s)
     while time.process_time() < until: pass
     return 0.5
 """
@@ -193,7 +193,7 @@ async def test_a_machine_that_is_busy_costs_no_answer_its_score() -> None:
     before = children()
     [processor, *_] = psutil.Process().cpu_affinity()
     async with opened(COMPUTES % 0.4, timeout_s=1.0) as grader, AsyncExitStack() as stack:
-        await judged(grader)
+        await judged(grader, item={"s": 0})
         [sandbox] = children(recursive=False) - before
         sandbox.cpu_affinity([processor])
         for _ in range(8):
@@ -216,7 +216,7 @@ async def test_a_grade_that_is_stopped_from_outside_has_all_its_time_when_it_goe
     before = children()
     # So long that no busy machine finds it over before it is stopped.
     async with opened(COMPUTES % 2, timeout_s=4.0) as grader:
-        await judged(grader)
+        await judged(grader, item={"s": 0})
         judging = asyncio.ensure_future(judged(grader))
         process = await grade_process(before)
         process.suspend()
