@@ -27,6 +27,7 @@ async def test_every_case_runs_and_reports_its_bar(database_url: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 async def test_a_cold_checkpoint_is_asked(database_url: str, tmp_path: Path) -> None:
     from rft.starter.tokenizer import build_tokenizer
     from tests.bench.cold_checkpoint import cold_checkpoint

@@ -114,12 +114,13 @@ def test_uv_looks_where_pip_looks() -> None:
     assert "UV_TORCH_BACKEND" not in uv_environment({}, Device.GPU)
 
 
-def test_an_installation_is_whole_or_not_there(tmp_path: Path) -> None:
-    target = environment_of(tmp_path)
+def test_an_installation_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, made_with = environment_of(tmp_path), list[str]()
 
     def make(command: Sequence[str | Path], environment: Mapping[str, str]) -> None:
         del environment
         if "venv" in command:
+            made_with.append(str(command[0]))
             python = Path(command[-1]) / "bin" / "python"
             python.parent.mkdir(parents=True)
             python.touch()
@@ -129,8 +130,14 @@ def test_an_installation_is_whole_or_not_there(tmp_path: Path) -> None:
         if "pip" in command:
             raise subprocess.CalledProcessError(1, "uv")
 
-    with pytest.raises(InstallFailed, match="could not be installed"):
-        install(target, Device.CPU, run=fail)
+    uv = tmp_path / "with-uv" / "uv"
+    uv.parent.mkdir()
+    uv.touch(0o755)
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", str(uv.parent), prepend=os.pathsep)
+        with pytest.raises(InstallFailed, match="could not be installed"):
+            install(target, Device.CPU, run=fail)
+    assert made_with == [str(uv)], "one that is there is used, and its environment was begun"
     assert list(target.parent.iterdir()) == []
     install(target, Device.CPU, run=make)
     assert python_of(tmp_path).exists()
