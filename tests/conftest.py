@@ -9,7 +9,7 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from rft.engines.import_env import prepare_products
+from rft.engines.import_env import keep_out_what_graders_need, prepare_products
 
 TOGETHER = {
     "tests/e2e/engines": {
@@ -23,6 +23,20 @@ TOGETHER = {
         "tests/e2e/platform/test_results.py",
         "tests/e2e/platform/test_unfit_source.py",
     },
+    "tests/unit/chat": {
+        f"tests/unit/chat/test_{name}.py"
+        for name in (
+            "families",
+            "foreign_errors",
+            "reading_time",
+            "saved_chat",
+            "text_is_never_control",
+            "text_of_all_families",
+            "thinking_switch",
+            "thoughts",
+            "token_bytes",
+        )
+    },
     "tests/e2e/web, every page": {
         "tests/e2e/web/test_every_page.py",
         "tests/e2e/web/test_every_troubled_page.py",
@@ -32,11 +46,12 @@ TOGETHER = {
         "tests/integration/cli/test_model_check.py",
     },
 }
-"""Files that one process runs: they share one server of vLLM, one `rft up`, the buttons that were examined, the process
-of which checks are forked."""
+"""Files that one process runs: they share one server of vLLM, one `rft up`, the buttons that were examined, tokenizers that
+take seconds to open, the process of which checks are forked."""
 
 # As in a trainer's process, and before anything of MKL is used: some tests hold the two against each other to the bit.
 prepare_products()
+keep_out_what_graders_need()
 
 pytest_plugins = ("tests.shared.servers",)
 
@@ -49,6 +64,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # How long an example takes says how busy the machine is, nothing about our code.
 settings.register_profile("patient", deadline=None, print_blob=True)
+# Where each example takes long, tests try a quarter of theirs; RFT_TEST_EXAMPLES=all has them try all: see
+# tests/shared/examples.py. Each run tries others.
 # A longer look for counterexamples: pytest --hypothesis-profile=thorough tests/unit
 settings.register_profile("thorough", settings.get_profile("patient"), max_examples=500)
 settings.load_profile("patient")

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +36,10 @@ def texts(path: Path) -> Iterator[Text]:
             yield Text(path.relative_to(PLATFORM).as_posix(), node.lineno, node.value)
 
 
-SOURCES = [text for path in sorted(PLATFORM.rglob("*.py")) for text in texts(path)]
+@cache
+def sources() -> list[Text]:
+    """Of all files: read by the first test, and not by whoever collects tests."""
+    return [text for path in sorted(PLATFORM.rglob("*.py")) for text in texts(path)]
 
 
 def is_home_of_sql(path: str) -> bool:
@@ -44,13 +48,13 @@ def is_home_of_sql(path: str) -> bool:
 
 
 def test_sql_stands_in_repositories_only() -> None:
-    assert sum(1 for text in SOURCES if STATEMENT.match(text.value)) > 100, "the pattern finds what is there"
-    elsewhere = [text for text in SOURCES if STATEMENT.match(text.value) and not is_home_of_sql(text.path)]
+    assert sum(1 for text in sources() if STATEMENT.match(text.value)) > 100, "the pattern finds what is there"
+    elsewhere = [text for text in sources() if STATEMENT.match(text.value) and not is_home_of_sql(text.path)]
     assert not elsewhere, "move it into a *_repository.py"
 
 
 def test_one_package_writes_the_table_jobs() -> None:
-    writers = [text for text in SOURCES if WRITES_JOBS.search(text.value)]
+    writers = [text for text in sources() if WRITES_JOBS.search(text.value)]
     assert len(writers) > 20, "the pattern finds what is there"
     assert {text.path.split("/")[0] for text in writers} == {"lifecycle"}
 
@@ -80,7 +84,7 @@ def test_every_change_of_a_status_goes_through_a_transition() -> None:
         assert "status = any(%(expected)s)" in statement, name
     # Statements that are not named set no status at all.
     named = {value for value in statements.values()}
-    for text in SOURCES:
+    for text in sources():
         if WRITES_JOBS.search(text.value) and "status = " in text.value and "insert into" not in text.value:
             assert any(text.value in statement for statement in named), text
             assert "status = '" not in text.value.split(" where ")[0], text

@@ -40,6 +40,7 @@ from rft.testing.samplers import ScriptedSampler, tool_call_text
 from rft.testing.samplers_tokenizer import ByteTokenizer
 from rft.testing.trace_ids import trace_ids
 from rft.tool_gateway.gateway import HttpToolGateway
+from tests.shared.examples import examples
 from tests.shared.waiting import PATIENCE_S
 
 GROUP_SIZE = 4
@@ -171,7 +172,7 @@ faults = st.none() | st.builds(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(sequence=st.lists(faults, max_size=40), count=st.integers(1, 4), is_adaptive=st.booleans())
 async def test_whatever_happens_each_rollout_ends_once_within_budget_guard_and_limits(
     sequence: list[Fault | None], count: int, *, is_adaptive: bool
@@ -199,7 +200,7 @@ async def test_whatever_happens_each_rollout_ends_once_within_budget_guard_and_l
     assert max(place.server.endpoint.most_posts.values()) <= CAP, "of the tool and of the grader, counted there"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     answers=st.lists(st.sampled_from([PUBLIC, PRIVATE, (PUBLIC, PRIVATE), (PRIVATE, PUBLIC)]), min_size=1, max_size=12),
     sequence=st.lists(faults, max_size=12),
@@ -227,7 +228,7 @@ async def test_whatever_its_name_comes_to_mean_no_address_is_called_that_the_gua
         assert place.server.connections == 0
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sequence=st.lists(faults, max_size=12), is_expired=st.booleans())
 async def test_a_grader_with_a_bad_certificate_never_grades_and_is_blamed_for_it(
     tmp_path: Path, sequence: list[Fault | None], *, is_expired: bool

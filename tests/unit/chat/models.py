@@ -81,6 +81,8 @@ ALL = {**REAL, **OF_TRL}
 _LITERAL = re.compile(
     r'<\|\w+\|?>|<\|"\|>|<\w+\|>|\[gMASK\]|<sop>|<(?:start|end)_of_turn>|</?think>|</?tool_\w+>|</?arg_\w+>|<｜[^｜]+｜>'
 )
+FEW_TOKENS = "qwen3 with few tokens"
+"""Qwen3 with its own template and its most common tokens."""
 _SMALL = 4096
 _EOS = {
     "gemma4": "<turn|>",
@@ -98,7 +100,9 @@ _EOS = {
 
 @cache
 def folder_of(name: str) -> ModelFolder:
-    """A model by its name in `ALL` or `REFUSED`; skips, by name, what is not here."""
+    """A model by its name in `ALL` or `REFUSED`, or `FEW_TOKENS`; skips, by name, what is not here."""
+    if name == FEW_TOKENS:
+        return _small_qwen3()
     if name not in REAL:
         return _of_trl(name)
     place = SHIPPED / name if (SHIPPED / name).is_dir() else BESIDE / name

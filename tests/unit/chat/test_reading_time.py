@@ -13,6 +13,7 @@ from rft.chat.formats import FORMATS
 from rft.chat.thinking import ThoughtMarks
 from rft.chat.token_places import TokenPlaces
 from rft.core.messages import ToolSchema
+from tests.shared.examples import examples
 from tests.unit.chat.models import opened
 
 LENGTH = 200_000
@@ -93,7 +94,7 @@ FEW = st.lists(st.sampled_from(PIECES), max_size=3).map("".join)
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(before=FEW, repeated=FEW.filter(bool), after=FEW)
 def test_no_repetition_of_marks_makes_reading_slow(name: str, before: str, repeated: str, after: str) -> None:
     opening = FORMATS[name].syntax.markers[0]

@@ -11,7 +11,7 @@ from rft.chat.saved_chat import CHAT_RECORD, CHAT_TEMPLATE, read_saved_chat
 from rft.chat.template_format import TemplateChatFormat
 from rft.chat.thinking_switch import with_effort
 from rft.core.messages import Message, Role, ToolResult, ToolSchema
-from tests.unit.chat.models import REAL, SOME_DAY, folder_of
+from tests.unit.chat.models import FEW_TOKENS, REAL, SOME_DAY, folder_of, opened
 
 TOOL = ToolSchema(name="search", description="Finds.", parameters={"type": "object", "properties": {}})
 MESSAGES = [Message(role=Role.SYSTEM, content="Be brief."), Message(role=Role.USER, content="Zürich <|im_end|> 1.0?")]
@@ -22,11 +22,12 @@ OTHERS = ("qwen3_5_think", "gptoss", "gemma4", "deepseek_r1_distill")
 
 
 @pytest.mark.parametrize(
-    ("name", "effort"), [*((name, "default") for name in (*REAL, *OTHERS)), ("qwen3", "minimal"), ("gptoss", "high")]
+    ("name", "effort"),
+    [*((name, "default") for name in (*REAL, *OTHERS)), (FEW_TOKENS, "minimal"), ("gptoss", "high")],
 )
 def test_a_folder_with_a_saved_chat_renders_the_same_tokens(tmp_path: Path, name: str, effort: str) -> None:
     model = folder_of(name)
-    chat = open_chat(model, reasoning_effort=effort, now=SOME_DAY)
+    chat = opened(name) if effort == "default" else open_chat(model, reasoning_effort=effort, now=SOME_DAY)
     (tmp_path / "tokenizer.json").write_text(model.tokenizer_json)
     (tmp_path / CHAT_TEMPLATE).write_text("what the tokenizer was saved with")
     saved_chat(chat).write(tmp_path)
@@ -77,10 +78,10 @@ def test_a_date_in_the_prompt_stays_that_of_the_beginning(tmp_path: Path) -> Non
 
 
 def test_what_has_changed_is_told_by_name() -> None:
-    qwen, llama = (saved_chat(open_chat(folder_of(name), now=SOME_DAY)) for name in ("qwen3", "llama3_1"))
+    qwen, llama = (saved_chat(open_chat(folder_of(name), now=SOME_DAY)) for name in (FEW_TOKENS, "llama3_1"))
     assert qwen.changed_since(qwen) == ()
     assert {"the chat template", "the tokenizer", "the chat format"} <= set(llama.changed_since(qwen))
-    off = saved_chat(open_chat(folder_of("qwen3"), options={"enable_thinking": False}, now=SOME_DAY))
+    off = saved_chat(open_chat(folder_of(FEW_TOKENS), options={"enable_thinking": False}, now=SOME_DAY))
     assert "the variables of the chat template" in off.changed_since(qwen)
 
 

@@ -26,6 +26,7 @@ from rft.engines.tokenizer import ChatTokenizer
 from rft.starter.encoding import Encoder
 from rft.starter.tokenizer import build_tokenizer
 from rft.testing.samplers_tokenizer import SPECIALS, ByteTokenizer
+from tests.shared.examples import examples
 
 ROOT = Path(__file__).resolve().parents[3]
 QWEN3 = ROOT / "tests" / "data" / "tokenizers" / "qwen3"
@@ -111,7 +112,7 @@ def conversation(text: str, *, name: str = "search") -> tuple[list[Message], lis
     return messages, [ToolSchema(name=name, description=text, parameters=parameters)]
 
 
-SLOW = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = settings(deadline=None, max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @SLOW

@@ -6,9 +6,12 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
 
 from rft.chat.token_bytes import TokenBytes
+from tests.shared.examples import examples
 from tests.unit.chat.models import REAL, folder_of
 
-PROPERTY = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = settings(
+    deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @pytest.fixture(scope="module", params=sorted(REAL))

@@ -82,7 +82,7 @@ def sampled(model: PreTrainedModel, numbers: list[int], *, threads: int, at_once
     return asyncio.run(converse())
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.thorough), 2])
 def test_a_conversation_is_the_same_to_the_last_bit_alone_and_in_any_company(
     model: PreTrainedModel, alone: dict[int, list[Sample]], threads: int
 ) -> None:

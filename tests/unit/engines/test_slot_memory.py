@@ -105,7 +105,7 @@ def within(model: Qwen3ForCausalLM) -> Callable[[int], tuple[list[list[Sample]],
     return sampled_within
 
 
-@pytest.mark.parametrize("budget", [3000, 1500, 100])
+@pytest.mark.parametrize("budget", [3000, pytest.param(1500, marks=pytest.mark.thorough), 100])
 def test_whoever_is_preempted_is_told_the_same_tokens(
     within: Callable[[int], tuple[list[list[Sample]], WatchedEngine]], budget: int
 ) -> None:

@@ -20,6 +20,7 @@ from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
+from tests.shared.examples import examples
 from tests.unit.rollouts.test_group_grader import DOWN as JUDGE_DOWN
 from tests.unit.rollouts.test_group_grader import FirstIsBest
 from tests.unit.rollouts.test_host import Host
@@ -178,7 +179,7 @@ def test_a_round_given_up_while_held_lets_the_host_free_everything(
     assert book.ended == []
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(unlucky=st.sets(st.integers(1, 90), max_size=80), share=st.floats(0.05, 0.9), replaced=st.floats(0.0, 0.5))
 def test_whatever_gradings_fail_each_conversation_is_run_once_and_ends_once(
     rows: list[DatasetRow], make_setup: MakeSetup, unlucky: set[int], share: float, replaced: float

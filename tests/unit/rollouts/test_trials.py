@@ -27,6 +27,7 @@ from rft.testing.samplers import ScriptedSampler, chance_of, tool_call_text
 from rft.testing.samplers_gateways import FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
 from rft.testing.samplers_tokenizer import ByteTokenizer
+from tests.shared.examples import examples
 
 MakeSetup = Callable[..., RolloutSetup]
 TURNS = [tool_call_text("search", '{"q": 1}'), "The answer is 4."]
@@ -329,7 +330,7 @@ def test_cancelling_a_held_round_ends_it_at_once(rows: list[DatasetRow], make_se
     assert [event.type for _, event in book.told] == ["hold_began"]
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sets(st.integers(1, 120), max_size=90), st.floats(0.05, 0.9))
 def test_whatever_fails_when_a_round_comes_out_usable_and_keeps_what_was_graded(
     rows: list[DatasetRow], make_setup: MakeSetup, unlucky: set[int], share: float

@@ -17,6 +17,7 @@ from rft.serving_wire.records import Choice, Prompt
 from rft.testing.samplers import ScriptedSampler, tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
+from tests.shared.examples import examples
 from tests.unit.serving.conversing import (
     CHAT_FORMAT,
     TOKENIZER,
@@ -99,7 +100,7 @@ def echo(call: ToolCall) -> str:
     return f"{call.arguments} gives <tool_response> or so"
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(turns=st.lists(tool_turns, max_size=4), last=answers, is_remembered=st.booleans())
 def test_token_ids_are_those_of_the_rollout(turns: list[str], last: str, is_remembered: bool) -> None:
     """Remembered by the process, or kept by a client of one that remembers nothing."""

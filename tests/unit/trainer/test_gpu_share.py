@@ -147,7 +147,7 @@ def test_they_take_turns_by_themselves_where_there_is_no_other_way(
             return "not at all"
         return "in turns" if vllm.takes_turns else "at once"
 
-    memory = range(GIB * 34 // 10, GIB * 37 // 10, 2**23)
+    memory = range(GIB * 34 // 10, GIB * 37 // 10, 2**24)
     ways = [way(spec, free) for free in memory]
     assert [one for one, _ in groupby(ways)] == ["not at all", "in turns", "at once"]
     assert [way(beside, free) for free in memory] == [one.replace("in turns", "not at all") for one in ways]

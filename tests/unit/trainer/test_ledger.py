@@ -16,6 +16,7 @@ from rft.core.rollout import RolloutKey, Split
 from rft.testing.samplers_time import run_in_virtual_time
 from rft.trainer.events import EventWriter
 from rft.trainer.ledger import BATCH, PATIENCE_S, Ledger
+from tests.shared.examples import examples
 
 
 def attempt(number: int) -> Attempt:
@@ -50,7 +51,7 @@ def test_an_attempt_is_told_within_a_second(tmp_path: Path) -> None:
     events.close()
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(25))
 @given(rounds=st.lists(st.integers(0, 3 * BATCH), max_size=4))
 def test_every_attempt_is_told_once_under_its_step(tmp_path: Path, rounds: list[int]) -> None:
     async def main() -> None:

@@ -21,6 +21,13 @@ from tests.unit.trainer.updates import Gradients, Update, worst_difference
 
 REWARDS = [0.0, 1.0, 0.25, 1.0, 0.0, 0.5, 0.75, 0.1]
 COMPLETION_TOKENS = 96
+CUTS = [
+    (1000, False),
+    (80, True),
+    pytest.param(1000, True, marks=pytest.mark.thorough),
+    pytest.param(80, False, marks=pytest.mark.thorough),
+]
+"""In how many parts a step is computed, each with tokens weighted and not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +140,7 @@ def _scored(model: torch.nn.Module, row: TrainingRow, *, is_weighted: bool) -> S
     return Scored(new_T, weights_T if is_weighted else torch.ones_like(weights_T), row.advantage)
 
 
-@pytest.mark.parametrize("is_weighted", [False, True])
-@pytest.mark.parametrize("tokens", [1000, 80])
+@pytest.mark.parametrize(("tokens", "is_weighted"), CUTS)
 @pytest.mark.parametrize("loss_type", FORMULAS)
 def test_the_gradient_is_that_of_the_formula(
     tokenizer: PreTrainedTokenizerBase,
@@ -182,7 +188,6 @@ def test_a_token_weighs_in_the_kl_divergence_what_it_is_likelier_than_it_was_to_
     """Of a sampler to which all was twenty times likelier: a twentieth, in loss, gradient and figure."""
 
     def update(log_ratio: float, **more: Any) -> Update:
-        policy = Update(tokenizer, [rows], tmp_path / "policy", learning_rate=0.0).trainer.policy
         sampled = []
         for row in rows:
             new = iter((_scored(policy, row, is_weighted=False).new_T.detach() - log_ratio).tolist())
@@ -194,6 +199,7 @@ def test_a_token_weighs_in_the_kl_divergence_what_it_is_likelier_than_it_was_to_
         )
 
     rows = rows_of(ragged_traces, loss_type)
+    policy = Update(tokenizer, [rows], tmp_path / "policy", learning_rate=0.0).trainer.policy
     now, late, far, clipped = update(0.0), update(-3.0), update(3.0), update(-3.0, clip=ClipRange(0.1, 0.1))
     for other, weight in ((late, exp(-3.0)), (far, IMPORTANCE_CAP), (clipped, exp(-3.0))):
         for name, gradient in now.gradients.items():
@@ -204,8 +210,7 @@ def test_a_token_weighs_in_the_kl_divergence_what_it_is_likelier_than_it_was_to_
     assert max(float(gradient.abs().max()) for gradient in now.gradients.values()) > 1e-4
 
 
-@pytest.mark.parametrize("is_weighted", [False, True])
-@pytest.mark.parametrize("tokens", [1000, 80])
+@pytest.mark.parametrize(("tokens", "is_weighted"), CUTS)
 @pytest.mark.parametrize("loss_type", FORMULAS)
 def test_the_kl_divergence_from_the_base_model_is_added_to_each_token(
     tokenizer: PreTrainedTokenizerBase,

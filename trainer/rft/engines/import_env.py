@@ -20,6 +20,11 @@ def prepare_imports() -> None:
     # micro-batches are hardly ever seen again. Not measured here: no GPU was at hand.
     os.environ.setdefault("TORCH_CUDNN_SDPA_DEPRIORITIZED", "1")
     prepare_products()
+    keep_out_what_graders_need()
+
+
+def keep_out_what_graders_need() -> None:
+    """Have transformers do without: seconds that a process needs longer to start."""
     # They are there for python graders, which run in processes of their own. transformers would spend three seconds
     # on importing them, for a way of generating and a loss of object detection that we do not use.
     for package in ("sklearn", "scipy"):

@@ -33,6 +33,7 @@ from rft.platform.rollouts.ledger_objects import AttemptObject, EndpointHealth
 from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary, StepObject
 from rft.platform.signing.schemas import SigningSecretObject
 from rft.rollouts.rehearsal_report import EndpointReport, RehearsalReport
+from tests.shared.examples import examples
 
 SHOWN: dict[str, tuple[Resource, type[BaseModel]]] = {
     "job": (job_resources.JOB, JobObject),
@@ -177,7 +178,7 @@ def nested(value: Any) -> list[tuple[Any, Any]]:
     return [place for key in keys for place in [(value, key), *nested(value[key])]]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.sampled_from(PAGES), st.data())
 def test_a_value_of_any_kind_anywhere_is_shown_or_not_understood(
     shown_as: tuple[type[BaseModel], Callable[[Answer], Any]], data: st.DataObject
