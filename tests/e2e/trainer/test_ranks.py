@@ -20,6 +20,8 @@ from rft.core.spec import HoldRule, RetryBudget, ShardBase
 from rft.run_directory import layout
 from tests.e2e.trainer.grade_gate import only_grades, wait_for_ends
 from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, letter_share, write_run
+from tests.e2e.trainer.trainer_process import TrainerProcess, launch_ranks
+from tests.shared.forked import Forked
 from tests.shared.free_port import free_port
 from tests.shared.waiting import is_gone
 
@@ -146,37 +148,37 @@ def test_ranks_wait_while_a_step_is_held(customer: Customer, base_model: Path, t
 
 
 LAUNCHER = """
-import os, sys, tests.e2e.trainer.imported_trainer
-from rft.trainer.__main__ import main
-
-def started(rank):
-    if pid := os.fork():
-        return pid
-    os.setsid()
-    os.environ.update(RANK=rank, LOCAL_RANK=rank)
-    os._exit(main(sys.argv[1:]))
-
-ranks = [started(rank) for rank in ("0", "1")]
-sys.exit(sum(os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks))
+import sys
+from pathlib import Path
+import tests.e2e.trainer.imported_trainer
+from tests.e2e.trainer.trainer_process import launch_ranks
+launch_ranks(Path(sys.argv[1]), {})
 """
 
 
 @contextmanager
-def launched_together(run_dir: Path) -> Generator["subprocess.Popen[bytes]"]:
-    """Two ranks as `torchrun` starts them: by its variables, each in a session of its own."""
+def launched_together(run_dir: Path, *, is_anew: bool = False) -> Generator[TrainerProcess]:
+    """Two ranks as `torchrun` starts them: by its variables, each in a session of its own.
+
+    `is_anew`: in a new interpreter that gets the variables from its start, and no fork of one that has begun.
+    """
     together = {
         "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
         "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
     }  # fmt: skip
-    with (run_dir / layout.LOG).open("ab") as log:
-        launcher = subprocess.Popen(
-            [sys.executable, "-c", LAUNCHER, str(run_dir)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            env={**os.environ, **together}, cwd=ROOT,
-        )  # fmt: skip
+    launcher: TrainerProcess
+    if is_anew:
+        with (run_dir / layout.LOG).open("ab") as log:
+            launcher = subprocess.Popen(
+                [sys.executable, "-c", LAUNCHER, str(run_dir)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={**os.environ, **together}, cwd=ROOT,
+            )  # fmt: skip
+    else:
+        launcher = Forked(launch_ranks, run_dir, together)
     try:
         yield launcher
     finally:
-        launcher.kill()
+        launcher.send_signal(signal.SIGKILL)
         launcher.wait()
 
 
@@ -198,7 +200,7 @@ def test_ranks_that_were_launched_together_make_one_run_and_end_with_their_launc
     for rank in ranks:
         wait_gone(rank)
     is_over.set()
-    with launched_together(run_dir) as launcher:
+    with launched_together(run_dir, is_anew=True) as launcher:
         assert launcher.wait(400) == 0, (run_dir / layout.LOG).read_text()[-3000:]
     assert last(run_dir).outcome == "succeeded"
     with launched_together(run_dir) as launcher:

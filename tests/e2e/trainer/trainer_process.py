@@ -55,6 +55,26 @@ def _train(run_dir: Path, secrets: str) -> None:
     sys.exit(main([str(run_dir)]))
 
 
+def launch_ranks(run_dir: Path, variables: Mapping[str, str]) -> None:
+    """In a process that has imported the trainer: forks both ranks and waits for them."""
+    from rft.trainer.__main__ import main
+
+    os.environ.update(variables)
+    with (run_dir / layout.LOG).open("ab") as log:
+        for stream in (1, 2):
+            os.dup2(log.fileno(), stream)
+
+    def started(rank: str) -> int:
+        if pid := os.fork():
+            return pid
+        os.setsid()
+        os.environ.update(RANK=rank, LOCAL_RANK=rank)
+        os._exit(main([str(run_dir)]))
+
+    ranks = [started(rank) for rank in ("0", "1")]
+    sys.exit(sum(os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks))
+
+
 def start_process(
     run_dir: Path, secrets: RunSecrets | None, environment: Mapping[str, str] | None = None
 ) -> TrainerProcess:
