@@ -61,6 +61,7 @@ def test_valkey_killed(platform: RunningPlatform) -> None:
     assert platform.child("worker") == worker
 
 
+@pytest.mark.thorough
 def test_worker_killed(platform: RunningPlatform) -> None:
     platform.kill_child("worker")
     until(lambda: len(workers(platform)) == 1, "a worker heard again")

@@ -16,16 +16,6 @@ KEY_CREATE = (*UP[:-1], "key", "create", "colleague")
 DOCTOR = (*UP[:-1], "doctor")
 
 
-@pytest.fixture(scope="module")
-def platform(module_home: Path) -> Iterator[RunningPlatform]:
-    """A platform whose home lies too deep for Unix sockets."""
-    deep = module_home / ("d" * 60) / ("e" * 60)
-    deep.mkdir(parents=True)
-    running = RunningPlatform.start(deep, extra={"RFT_HEARTBEAT_S": "3"})
-    yield running
-    running.end()
-
-
 WITH_SMALL_LOGS = """
 import runpy, sys
 from rft.platform.embedded import home, supervisor
@@ -35,14 +25,22 @@ runpy.run_module("rft.platform.cli", run_name="__main__")
 """
 
 
-def test_logs_are_cut_while_it_runs(home: Path) -> None:
-    platform = RunningPlatform.start(home, before=(sys.executable, "-c", WITH_SMALL_LOGS))
-    try:
-        until((home / "logs" / "worker.log.1").exists, "a log cut")
-        platform.kill_child("api")
-        until(platform.is_healthy, "healthy")
-    finally:
-        platform.end()
+@pytest.fixture(scope="module")
+def platform(module_home: Path) -> Iterator[RunningPlatform]:
+    """A platform whose home lies too deep for Unix sockets, and whose logs are cut early."""
+    deep = module_home / ("d" * 60) / ("e" * 60)
+    deep.mkdir(parents=True)
+    running = RunningPlatform.start(
+        deep, extra={"RFT_HEARTBEAT_S": "3"}, before=(sys.executable, "-c", WITH_SMALL_LOGS)
+    )
+    yield running
+    running.end()
+
+
+def test_logs_are_cut_while_it_runs(platform: RunningPlatform) -> None:
+    until((platform.home / "logs" / "worker.log.1").exists, "a log cut")
+    platform.kill_child("api")
+    until(platform.is_healthy, "healthy")
 
 
 def port_of(platform: RunningPlatform) -> str:

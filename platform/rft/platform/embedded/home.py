@@ -169,18 +169,19 @@ class Home:
 
     def server_root(self) -> Path:
         """Folder whose children the servers own: the home, or under /var/lib where their user cannot get in."""
-        known = self.state().server_root
-        if known is not None:
-            return Path(known)
-        root = self.path
-        if self.user is not None and not self.user.can_enter(root):
-            root = SYSTEM_ROOT / hashlib.sha256(str(self.path).encode()).hexdigest()[:12]
-            _make_folder(SYSTEM_ROOT, 0o711)
-            _make_folder(root, 0o711)
-            if not self.user.can_enter(root):
-                raise StartFailed(f"user {self.user.name} reaches neither {self.path} nor {root}; set RFT_HOME")
-        self._remember(server_root=str(root))
-        return root
+        with self._changing:  # Both servers ask for it at the same time, and the first makes it.
+            known = self.state().server_root
+            if known is not None:
+                return Path(known)
+            root = self.path
+            if self.user is not None and not self.user.can_enter(root):
+                root = SYSTEM_ROOT / hashlib.sha256(str(self.path).encode()).hexdigest()[:12]
+                _make_folder(SYSTEM_ROOT, 0o711)
+                _make_folder(root, 0o711)
+                if not self.user.can_enter(root):
+                    raise StartFailed(f"user {self.user.name} reaches neither {self.path} nor {root}; set RFT_HOME")
+            self._remember(server_root=str(root))
+            return root
 
     def written_folders(self) -> set[Path]:
         """The home, and the server root where one is known. Writes nothing: a disk may be full. Raises OSError."""
