@@ -86,7 +86,7 @@ async def test_a_worker_goes_on_after_a_broker_that_refused(
         worker.end()
 
 
-@pytest.fixture(params=["broker_url", "rabbitmq"])
+@pytest.fixture(params=["broker_url", pytest.param("rabbitmq", marks=pytest.mark.thorough)])
 def any_broker_url(request: pytest.FixtureRequest) -> str:
     broker: str | RabbitMq = request.getfixturevalue(request.param)
     return broker.url() if isinstance(broker, RabbitMq) else broker

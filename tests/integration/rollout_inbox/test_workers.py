@@ -151,7 +151,7 @@ async def own_valkey(queue_home: Home) -> AsyncIterator[EmbeddedValkey]:
     await queue.stop()
 
 
-@pytest.fixture(params=["own_valkey", "rabbitmq"])
+@pytest.fixture(params=[pytest.param("own_valkey", marks=pytest.mark.thorough), "rabbitmq"])
 def queue(request: pytest.FixtureRequest) -> Queue:
     """Of each kind, and one that a test may stop."""
     return request.getfixturevalue(request.param)
