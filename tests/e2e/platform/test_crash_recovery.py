@@ -20,8 +20,7 @@ from tests.shared.running_platform import RunningPlatform, until
 
 log = logging.getLogger(__name__)
 STEPS = 4
-KILL_AFTER_STEP = 2
-GRADES_BEFORE_THE_KILL = 3
+GRADES_BEFORE_A_KILL = 3
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -128,39 +127,52 @@ def is_below(pid: int, ancestor: int) -> bool:
     return pid == ancestor
 
 
-@pytest.mark.parametrize("kill", [kill_trainer, kill_worker_and_children, kill_worker_alone])
-def test_a_killed_job_resumes_by_itself_and_ends_bit_equal(
-    client: OpenAI,
-    server: CustomerServer,
-    platform: RunningPlatform,
-    undisturbed: Ended,
-    kill: Callable[[RunningPlatform, str], None],
+KILLS = (kill_trainer, kill_worker_and_children, kill_worker_alone)
+"""One after the first step, one after the second, one after the third."""
+
+
+def test_a_job_killed_in_three_of_its_steps_resumes_by_itself_and_ends_bit_equal(
+    client: OpenAI, server: CustomerServer, platform: RunningPlatform, undisturbed: Ended
 ) -> None:
+    """Each time in another way, within one job: it ends with the same bits only if each of them lost nothing."""
     job_id = start(client, server).id
     events = platform.home / "runs" / job_id / layout.EVENTS
+    finished: set[str] = set()
     is_killed = threading.Event()
-    server.before_call = in_the_middle_of_the_third_step(events, is_killed)
-    until(lambda: completed_steps(events) >= KILL_AFTER_STEP, "the second step")
-    until(lambda: len(ended_since_last_step(events)) == GRADES_BEFORE_THE_KILL, "rollouts of the next step")
-    finished = ended_since_last_step(events)
-    before, killed_at = trainers_of(platform, job_id), time.monotonic()
-    kill(platform, job_id)
-    until(lambda: bool(set(trainers_of(platform, job_id)) - set(before)), "another trainer")
-    until(lambda: runs_started(events) == 2, "the resumed run")
-    resumed_after_s = time.monotonic() - killed_at
-    log.info("resumed after %.1f s", resumed_after_s)
+    for launches, kill in enumerate(KILLS, start=1):
+        earlier, is_killed = is_killed, threading.Event()
+        server.before_call = in_the_middle_of_the_step_after(launches, events, is_killed)
+        earlier.set()
+        until(lambda done=launches: completed_steps(events) >= done, "the step before")
+        until(lambda: len(ended_since_last_step(events)) == GRADES_BEFORE_A_KILL, "rollouts of the next step")
+        finished |= ended_since_last_step(events)
+        is_killed_and_resumes(platform, job_id, kill, launches)
     is_killed.set()
     after = ended(client, platform, job_id)
-    assert runs_started(events) == 2, f"resumed after {resumed_after_s:.1f} s"
-    assert after.adapters == undisturbed.adapters, f"resumed after {resumed_after_s:.1f} s"
+    assert runs_started(events) == 1 + len(KILLS)
+    assert after.adapters == undisturbed.adapters
     assert after.rewards == undisturbed.rewards
     assert after.job.best_step == undisturbed.job.best_step
     assert after.job.trained_tokens == undisturbed.job.trained_tokens
     told = [event.message for event in events_of(client, job_id)]
     resumed = [message for message in told if message.startswith("Training resumed from the checkpoint of step")]
-    assert len(resumed) == 1, told
+    assert len(resumed) == len(KILLS), told
+    assert len(finished) == len(KILLS) * GRADES_BEFORE_A_KILL
     assert finished <= after.rollout_ids, "what had finished keeps its place"
     assert [server.graded[trace_id] for trace_id in finished] == [1] * len(finished)
+
+
+def is_killed_and_resumes(
+    platform: RunningPlatform, job_id: str, kill: Callable[[RunningPlatform, str], None], launches: int
+) -> None:
+    """The job, which was launched that often, is launched once more."""
+    events = platform.home / "runs" / job_id / layout.EVENTS
+    assert runs_started(events) == launches
+    before, killed_at = trainers_of(platform, job_id), time.monotonic()
+    kill(platform, job_id)
+    until(lambda: bool(set(trainers_of(platform, job_id)) - set(before)), "another trainer")
+    until(lambda: runs_started(events) == launches + 1, "the resumed run")
+    log.info("resumed after %.1f s", time.monotonic() - killed_at)
 
 
 def completed_steps(events: Path) -> int:
@@ -168,12 +180,12 @@ def completed_steps(events: Path) -> int:
     return lines(events).count(b'"type":"step_done"') - 1
 
 
-def in_the_middle_of_the_third_step(events: Path, is_over: threading.Event) -> Callable[[str], None]:
+def in_the_middle_of_the_step_after(done: int, events: Path, is_over: threading.Event) -> Callable[[str], None]:
     """For `before_call`: a few of its rollouts are graded, and all others wait."""
-    left, lock = iter(range(GRADES_BEFORE_THE_KILL)), threading.Lock()
+    left, lock = iter(range(GRADES_BEFORE_A_KILL)), threading.Lock()
 
     def wait(path: str) -> None:
-        if path != "/grade" or is_over.is_set() or completed_steps(events) < KILL_AFTER_STEP:
+        if path != "/grade" or is_over.is_set() or completed_steps(events) < done:
             return
         with lock:
             is_free = next(left, None) is not None

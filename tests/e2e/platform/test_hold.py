@@ -22,36 +22,6 @@ STEPS = 4
 BURST = 8
 
 
-def test_a_job_is_held_while_its_endpoint_is_down_and_loses_nothing(
-    client: OpenAI, server: CustomerServer, platform: RunningPlatform
-) -> None:
-    job = launch(
-        client, server, train=rows(4), hyperparameters={"n_epochs": 2, "batch_size": 2, "compute_multiplier": 0.5}
-    )
-    server.before_call = after_the_first_step(platform, job.id, lambda: setattr(server, "is_down", True))
-    held: Any = wait_for(client, job.id, ("paused",))
-    assert held.hold["endpoint"]
-    assert held.hold["reason"]
-    assert held.is_pause_requested is False
-    server.is_down = False
-    over = wait_for(client, job.id)
-    assert over.status == "succeeded", over.error
-    assert over.to_dict(warnings=False)["hold"] is None
-    steps = steps_of(client, job.id)
-    assert [step["step"] for step in steps] == list(range(STEPS + 1))
-    # What failed meanwhile is counted as excluded, and made good for: every slot of every group has its grade.
-    assert [step["train"]["graded"] for step in steps[1:]] == [BURST] * STEPS
-    codes = [event.data.get("code") for event in events_of(client, job.id) if event.data]
-    assert codes.index("held") < codes.index("hold_ended")
-    endpoints: Any = client.get(f"/fine_tuning/jobs/{job.id}/endpoints", cast_to=object)
-    assert sum(one["errors_by_code"].get("server_error", {"count": 0})["count"] for one in endpoints["data"]) > 0
-    rollouts: Any = client.get(f"/fine_tuning/jobs/{job.id}/rollouts?step={STEPS}&limit=1", cast_to=object)
-    trace_id = rollouts["data"][0]["id"]
-    attempts: Any = client.get(f"/fine_tuning/jobs/{job.id}/rollouts/{trace_id}/attempts", cast_to=object)
-    assert attempts["data"][-1]["code"] is None
-    assert attempts["data"][-1]["stage"] == "grader"
-
-
 def test_a_wrong_url_and_an_expired_token_are_corrected_while_the_job_is_held(
     client: OpenAI, server: CustomerServer, platform: RunningPlatform
 ) -> None:
@@ -84,15 +54,15 @@ def test_a_wrong_url_and_an_expired_token_are_corrected_while_the_job_is_held(
     )
 
 
-def test_an_order_whose_tool_is_not_up_yet_is_held_until_it_is_and_tells_nobody_its_secret(
+def test_a_job_is_held_until_its_tool_is_up_and_while_its_endpoints_are_down_and_loses_nothing(
     client: OpenAI, server: CustomerServer, platform: RunningPlatform
 ) -> None:
-    """It is accepted with a warning. Only the tool ever sees the secret of its URL."""
+    """Its order is accepted with a warning. Only the tool ever sees the secret of its URL."""
     port, secret = free_port(), "s3cr3t-of-a-query"
     tool = {"name": "search", "server_url": f"http://127.0.0.1:{port}/tool?v=2&key={secret}"}
     job = launch(
         client, server, train=rows(4), tools=[tool],
-        hyperparameters={"n_epochs": 1, "batch_size": 2, "compute_multiplier": 0.5},
+        hyperparameters={"n_epochs": 2, "batch_size": 2, "compute_multiplier": 0.5},
     )  # fmt: skip
     warning = next(event for event in events_of(client, job.id) if (event.data or {}).get("code"))
     assert (warning.level, warning.data["code"]) == ("warn", "endpoint_unreachable")
@@ -103,25 +73,49 @@ def test_an_order_whose_tool_is_not_up_yet_is_held_until_it_is_and_tells_nobody_
 
     late = CustomerServer(port)
     try:
+        server.before_call = after_the_first_step(platform, job.id, lambda: are_down(True, server, late))
+        until(lambda: "answered 500" in hold_reason(client, job.id), "the hold for what is out of order")
+        held_again: Any = wait_for(client, job.id, ("paused",))
+        assert held_again.hold["endpoint"]
+        assert held_again.is_pause_requested is False
+        are_down(False, server, late)
         over = wait_for(client, job.id)
     finally:
         late.close()
     assert over.status == "succeeded", over.error
-    assert [step["train"]["graded"] for step in steps_of(client, job.id)[1:]] == [BURST] * 2
+    assert over.to_dict(warnings=False)["hold"] is None
+    steps = steps_of(client, job.id)
+    assert [step["step"] for step in steps] == list(range(STEPS + 1))
+    # What failed meanwhile is counted as excluded, and made good for: every slot of every group has its grade.
+    assert [step["train"]["graded"] for step in steps[1:]] == [BURST] * STEPS
     events = events_of(client, job.id)
     codes = [event.data.get("code") for event in events if event.data]
     assert [code for code in codes if code in ("endpoint_unreachable", "held", "hold_ended")] == [
-        "endpoint_unreachable", "held", "hold_ended",
+        "endpoint_unreachable", *("held", "hold_ended") * 2,
     ]  # fmt: skip
+    endpoints: Any = client.get(f"/fine_tuning/jobs/{job.id}/endpoints", cast_to=object)
+    assert sum(one["errors_by_code"].get("server_error", {"count": 0})["count"] for one in endpoints["data"]) > 0
+    rollouts: Any = client.get(f"/fine_tuning/jobs/{job.id}/rollouts?step={STEPS}&limit=1", cast_to=object)
+    trace_id = rollouts["data"][0]["id"]
+    attempts: Any = client.get(f"/fine_tuning/jobs/{job.id}/rollouts/{trace_id}/attempts", cast_to=object)
+    assert attempts["data"][-1]["code"] is None
+    assert attempts["data"][-1]["stage"] == "grader"
     assert late.calls
     assert set(late.queries) == {f"v=2&key={secret}"}
-    told = [str(one.to_dict(warnings=False)) for one in (over, held, *events)]
-    for path in ("rollouts?limit=100", "endpoints", "steps?limit=100"):
+    told = [str(one.to_dict(warnings=False)) for one in (over, held, held_again, *events)]
+    told += [str(endpoints), str(attempts)]
+    for path in ("rollouts?limit=100", "steps?limit=100"):
         told.append(str(client.get(f"/fine_tuning/jobs/{job.id}/{path}", cast_to=object)))
     assert [text for text in (*told, platform.said()) if secret in text] == []
     assert "tool?v=**********&key=**********" in told[0]
     assert files_with(platform.home, secret) == []
     assert files_with(platform.home, job.id), "what is asked of the files can be found in them"
+
+
+def are_down(is_down: bool, *servers: CustomerServer) -> None:
+    """All of them from now on."""
+    for server in servers:
+        server.is_down = is_down
 
 
 def files_with(folder: Path, text: str) -> list[str]:

@@ -50,16 +50,22 @@ def test_the_result_file_tells_what_the_steps_told(client: OpenAI, server: Custo
     assert {"code": "shared_rows", "param": "validation_file", "count": 2} in warnings
 
 
-def test_an_endpoint_that_bears_less_than_a_step_asks_of_it_is_named_as_what_limits_the_job(
+def test_one_row_a_batch_beyond_it_and_a_grader_that_bears_less_than_a_step_asks_of_it(
     client: OpenAI, server: CustomerServer
 ) -> None:
-    wanted = order(client, server, hyperparameters={"compute_multiplier": 0.5})
+    """There is no validation file either. It succeeds, and the grader is named as what limits the job."""
+    most = {"batch_size": 256, "n_epochs": 2, "compute_multiplier": 1.0}
+    wanted = order(client, server, train=row(0).encode(), hyperparameters=most)
     wanted["method"]["reinforcement"]["grader"]["max_concurrency"] = 1
     # No pause of a busy machine outweighs these.
     server.before_call = lambda path: time.sleep(1.5) if path == "/grade" else None
-    job_id = client.fine_tuning.jobs.create(**wanted).id
-    assert wait_for(client, job_id).status == "succeeded"
-    told: Any = client.get(f"/fine_tuning/jobs/{job_id}/diagnostics", cast_to=object)
+    job = wait_for(client, client.fine_tuning.jobs.create(**wanted).id)
+    assert job.status == "succeeded", job.error
+    assert (job.resolved_hyperparameters["batch_size"], job.resolved_hyperparameters["steps"]) == (1, 2)
+    assert job.method.reinforcement.hyperparameters.batch_size == 256
+    assert [step["step"] for step in steps_of(client, job.id)] == [0, 1, 2]
+    assert job.fine_tuned_model in {model.id for model in client.models.list()}
+    told: Any = client.get(f"/fine_tuning/jobs/{job.id}/diagnostics", cast_to=object)
     assert told["pace"]["bound"] == "endpoint", told
     bears = "Your grader `letters` bears 1 call at once (max_concurrency of the tool or grader): a step's 8 calls take"
     assert told["pace"]["message"].startswith(bears)

@@ -173,7 +173,15 @@ DISTURBANCES: dict[str, Callable[[Scene], None]] = {
 
 
 @pytest.mark.parametrize("platform", ["libraries"], indirect=True)
-@pytest.mark.parametrize("disturbances", [("pause", "postgres"), ("trainer", "worker")], ids="-".join)
+@pytest.mark.parametrize(
+    "disturbances",
+    [
+        ("pause", "postgres"),
+        # The same kills are those of the test below; test_crash_recovery.py has them where libraries make the calls.
+        pytest.param(("trainer", "worker"), marks=pytest.mark.thorough),
+    ],
+    ids="-".join,
+)
 def test_an_oracle_is_never_paid_for_what_another_conversation_did(
     client: OpenAI, server: Office, platform: RunningPlatform, disturbances: tuple[str, str]
 ) -> None:
