@@ -18,6 +18,7 @@ TOGETHER = {
     },
     "tests/e2e/platform": {
         "tests/e2e/platform/test_bad_input.py",
+        "tests/e2e/platform/test_crash_recovery.py",
         "tests/e2e/platform/test_pause_and_resume.py",
         "tests/e2e/platform/test_registered_and_signed.py",
         "tests/e2e/platform/test_results.py",
