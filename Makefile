@@ -7,13 +7,14 @@ SEED ?= 1
 FAULTS ?= 0
 ENGINE ?= transformers
 JOBS ?= 3
+TESTS ?= tests
 WITH_VLLM = RFT_VLLM_PYTHON="$${RFT_VLLM_PYTHON:-$$(echo $(CURDIR)/.vllm/engines/*/bin/python)}"
 export OMP_WAIT_POLICY ?= PASSIVE
 export HF_HUB_OFFLINE ?= 1
 # Where it is set, every process of a demo or a test compiles all of our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-web bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside bench-overlap bench-pacing bench-shards bench-scale bench-peers bench-loop bench-cpu-engine clean
+.PHONY: help install engine check format test test-all test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-web bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside bench-overlap bench-pacing bench-shards bench-scale bench-peers bench-loop bench-cpu-engine clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -44,8 +45,11 @@ engine: .vllm/.installed ## vLLM for the CPU in an environment of its own: for t
 .vllm/.installed: core/rft/vllm_server/install.py core/rft/vllm_server/release.py core/rft/vllm_server/constraints_cpu.txt | install
 	$(if $(RFT_VLLM_PYTHON),@echo using $(RFT_VLLM_PYTHON),$(BIN)/rft engine install cpu --home $(CURDIR)/.vllm && touch $@)
 
-test: install engine ## every test; JOBS=1 for one after the other
-	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder tests
+test: install engine ## every test but further variants of the dearest; JOBS=1 for one after the other
+	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m "not thorough" $(TESTS)
+
+test-all: install engine ## further variants and all examples of property tests too: before a release
+	RFT_TEST_EXAMPLES=all $(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder tests
 
 test-fast: install ## what needs no server: unit and architecture
 	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder tests/architecture tests/unit
