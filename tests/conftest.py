@@ -47,8 +47,8 @@ TOGETHER = {
         "tests/integration/cli/test_model_check.py",
     },
 }
-"""Files that one process runs: they share one server of vLLM, one `rft up`, the buttons that were examined, tokenizers that
-take seconds to open, the process of which checks are forked."""
+"""Files that one process runs: they share one server of vLLM, one `rft up`, the buttons that were examined, tokenizers
+that take seconds to open, the process of which checks are forked."""
 
 # As in a trainer's process, and before anything of MKL is used: some tests hold the two against each other to the bit.
 prepare_products()
