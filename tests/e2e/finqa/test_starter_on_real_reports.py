@@ -10,7 +10,13 @@ from tests.e2e.finqa.finqa_stack import Stack
 from tests.shared.quick_starter import cache_of, command
 from tests.shared.running_platform import RunningPlatform
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+    # The starter in a whole platform: tests/e2e/demo; no signal: tests/unit/trainer/test_tool_answers.py; the same tools
+    # and rows: test_real_reports.py.
+    pytest.mark.thorough,
+]
 
 
 @pytest.fixture(scope="module")

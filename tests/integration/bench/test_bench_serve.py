@@ -9,6 +9,7 @@ from rft.platform.store.migrations import migrate
 from tests.bench.serve import CPU_BAR_MS, Size, missed, run
 
 
+@pytest.mark.thorough  # What it asks for is asked in tests/integration/serving.
 async def test_every_case_runs_and_reports_its_bar(database_url: str) -> None:
     report = await run(database_url, Size(streams=3, rounds=2, tokens=8, crowd=4, crowd_tokens=4))
     cases = report["cases"]

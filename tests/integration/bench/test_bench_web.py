@@ -2,12 +2,17 @@
 
 import asyncio
 
+import pytest
+
 from rft.platform.store.migrations import migrate
 from tests.bench.api_data import Size, fill
 from tests.bench.api_server import api
 from tests.bench.api_writes import Run
 from tests.bench.web import FILTERS, SORTS, run
 from tests.bench.web_watchers import watching
+
+pytestmark = pytest.mark.thorough
+"""What the bench itself asks of the API is asked in tests/integration/api and tests/e2e/web."""
 
 EMPTY = {"filter_reward_of_none", "filter_stop_reason_of_none", "filter_fault_of_none", "filter_tool_of_none"} | {
     "filter_tokens_of_none",

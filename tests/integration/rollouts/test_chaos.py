@@ -264,7 +264,7 @@ def is_broken(rollout: Rollout, share: float, kinds: list[FaultKind]) -> FaultKi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_adaptive", [False, True])
+@pytest.mark.parametrize("is_adaptive", [pytest.param(False, marks=pytest.mark.thorough), True])
 async def test_a_fifth_of_the_rollouts_breaks_and_each_is_labelled_right_while_the_others_score_as_ever(
     *, is_adaptive: bool
 ) -> None:

@@ -52,6 +52,7 @@ async def test_a_job_goes_from_upload_to_success_though_worker_and_queue_are_los
     assert other.stop(PATIENCE_S) == 0
 
 
+@pytest.mark.thorough  # Of rollout workers: tests/integration/rollout_inbox/test_workers.py, the queue that was away.
 async def test_a_queue_that_restarts_is_found_again_by_a_waiting_worker(
     bench: Workbench, start_worker: Start, enqueuer: Enqueuer, rabbitmq: RabbitMq
 ) -> None:
