@@ -13,8 +13,8 @@ from tests.shared.running_platform import RunningPlatform
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1800),
-    # The starter in a whole platform: tests/e2e/demo; no signal: tests/unit/trainer/test_tool_answers.py; the same tools
-    # and rows: test_real_reports.py.
+    # The starter in a whole platform: tests/e2e/demo; no signal: tests/unit/trainer/test_tool_answers.py; the same
+    # tools and rows: test_real_reports.py.
     pytest.mark.thorough,
 ]
 
