@@ -1,4 +1,4 @@
-"""Processes forked from one that has imported the trainer, which takes longer than all else they do in most tests."""
+"""Processes forked from one that has imported the trainer and the SDK, which takes longer than what most of them do."""
 
 import multiprocessing
 import os
@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 forking = multiprocessing.get_context("forkserver")
-forking.set_forkserver_preload(["tests.e2e.trainer.imported_trainer"])
+forking.set_forkserver_preload(["openai", "tests.e2e.trainer.imported_trainer"])
 
 
 class Forked:

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from rft.platform.orders import model_checks
-from tests.shared.forked_programs import forking_server
+from tests.shared.forked_programs import ForkedProgram
 
 
 def run_forked(command: list[str], *, timeout: float, **_: Any) -> "subprocess.CompletedProcess[bytes]":
     """As `subprocess.run` with its output captured and its status checked."""
     assert command[:3] == [sys.executable, "-m", "rft.trainer.check"]
-    server = forking_server("tests.shared.imported_check")
-    program = server.start(*command[2:], environment=os.environ, are_errors_apart=True)
+    program = ForkedProgram(*command[2:], environment=os.environ, are_errors_apart=True)
     status, output, errors = program.outcome(timeout)
     done = subprocess.CompletedProcess(command, status, output, errors)
     done.check_returncode()

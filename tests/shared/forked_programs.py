@@ -1,104 +1,56 @@
 """Programs in forks of a process that has imported what they import, which takes longer than what most tests run.
 
-A program runs as in an interpreter of its own: it has its arguments, environment, folder, output and status, and its
-process id is the one that signals go to.
+A program has its arguments, environment, folder, output and status as in an interpreter of its own, and its process id
+is the one that signals go to. What it registers with `atexit` is not run.
 """
 
-import atexit
-import functools
-import json
 import os
-import select
+import runpy
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
-import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).parents[2]
+from tests.shared.forked import Forked
 
 
-class ForkedProgram:
-    """One of them, from its start on."""
+class ForkedProgram(Forked):
+    """One of them. The first argument is a script's path, or a module's name as behind `python -m`."""
 
-    def __init__(self, told: IO[str], output: IO[bytes], errors: IO[bytes]) -> None:
-        self._told, self._output, self._errors = told, output, errors
-        self.pid = int(told.readline())
-        self._status: int | None = None
-
-    def poll(self) -> int | None:
-        """Its exit status, negative for a signal; None while it lives."""
-        with suppress(subprocess.TimeoutExpired):
-            return self.wait(0)
-        return None
-
-    def wait(self, timeout: float) -> int:
-        """The same, once it has ended. Raises subprocess.TimeoutExpired."""
-        if self._status is None:
-            if not select.select([self._told], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired("fork", timeout)
-            self._status = int(self._told.readline())
-            self._told.close()
-        return self._status
-
-    def kill(self) -> None:
-        """Nothing when it has ended."""
-        if self.poll() is None:
-            with suppress(ProcessLookupError):  # Its end is not told yet.
-                os.kill(self.pid, signal.SIGKILL)
+    def __init__(self, *arguments: str, environment: Mapping[str, str], are_errors_apart: bool = False) -> None:
+        self._folder = TemporaryDirectory()
+        self._output = Path(self._folder.name, "output")
+        self._errors = self._output.with_name("errors") if are_errors_apart else self._output
+        for file in (self._output, self._errors):
+            file.touch()
+        super().__init__(_become, arguments, dict(environment), os.getcwd(), self._output, self._errors)
 
     def outcome(self, timeout: float) -> tuple[int, bytes, bytes]:
-        """Its status, and all that it wrote to its output and to its errors. It is killed when it takes longer."""
-        try:
-            status = self.wait(timeout)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            self.wait(timeout)
-            raise
-        shown = list[bytes]()
-        for file in (self._output, self._errors):
-            file.seek(0)
-            shown.append(file.read())
-            file.close()
-        return status, shown[0], shown[1]
+        """Its status, and all that it wrote to its output and to its errors. Raises subprocess.TimeoutExpired.
+
+        It is killed when it takes longer.
+        """
+        with self._folder:
+            try:
+                status = self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.send_signal(signal.SIGKILL)
+                raise
+            return status, self._output.read_bytes(), self._errors.read_bytes()
 
 
-class ForkingServer:
-    """The process of which they are forked. It ends with this one."""
-
-    def __init__(self, *modules: str) -> None:
-        self._asking, asked = socket.socketpair()
-        self._lock = threading.Lock()
-        command = [sys.executable, "-m", "tests.shared.forking_server", str(asked.fileno()), *modules]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[asked.fileno()])
-        asked.close()
-        atexit.register(self._stop)
-
-    def start(self, *arguments: str, environment: Mapping[str, str], are_errors_apart: bool = False) -> ForkedProgram:
-        """The first argument is a script's path, or a module's name as behind `python -m`."""
-        wanted = {"arguments": arguments, "environment": dict(environment), "folder": os.getcwd()}
-        output = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when it has been read
-        errors = tempfile.TemporaryFile() if are_errors_apart else os.fdopen(os.dup(output.fileno()), "rb")  # noqa: SIM115
-        reading, telling = os.pipe()
-        with tempfile.TemporaryFile("w+") as request, self._lock:
-            json.dump(wanted, request)
-            request.flush()
-            descriptors = [request.fileno(), output.fileno(), errors.fileno(), telling]
-            socket.send_fds(self._asking, [b"1"], descriptors)
-            os.close(telling)
-            return ForkedProgram(os.fdopen(reading, "r"), output, errors)
-
-    def _stop(self) -> None:
-        self._asking.close()
-        self._process.wait()
-
-
-@functools.cache
-def forking_server(*modules: str) -> ForkingServer:
-    """The one that has imported these."""
-    return ForkingServer(*modules)
+def _become(arguments: tuple[str, ...], environment: dict[str, str], folder: str, output: Path, errors: Path) -> None:
+    """In the fork."""
+    for path, stream in ((output, 1), (errors, 2)):
+        with path.open("ab") as file:
+            os.dup2(file.fileno(), stream)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.argv = list(arguments)
+    if arguments[0].endswith(".py"):
+        runpy.run_path(arguments[0], run_name="__main__")
+    else:
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)

@@ -20,7 +20,7 @@ import pytest
 from examples import evals_export
 
 from tests.integration.evals_export.hosted_evals import FILE_BYTES, KEY, HostedEvals, Trouble, evaluation
-from tests.shared.forked_programs import ForkedProgram, forking_server
+from tests.shared.forked_programs import ForkedProgram
 
 SCRIPT = Path(__file__).parents[3] / "examples" / "evals_export.py"
 
@@ -34,7 +34,7 @@ def hosted() -> Iterator[HostedEvals]:
 def start(hosted: HostedEvals, folder: Path, *more: str, key: str = KEY) -> ForkedProgram:
     """In a fork, as importing the SDK takes longer than an export."""
     command = [str(SCRIPT), str(folder), "--base-url", hosted.base_url, "--page-size", "2", *more]
-    return forking_server("openai").start(*command, environment={**os.environ, "OPENAI_API_KEY": key})
+    return ForkedProgram(*command, environment={**os.environ, "OPENAI_API_KEY": key})
 
 
 def export(hosted: HostedEvals, folder: Path, *more: str, key: str = KEY) -> tuple[int, str]:
@@ -164,7 +164,7 @@ def test_killed_at_any_moment_the_next_start_ends_with_the_same_bytes(hosted: Ho
         while process.poll() is None and len(hosted.requests) < wanted:
             time.sleep(0.0005)
         time.sleep(0.002 * kills)
-        process.kill()
+        process.send_signal(signal.SIGKILL)
         process.outcome(timeout=120)
         kills += 1
     assert export(hosted, tmp_path / "killed")[0] == 0
@@ -419,6 +419,6 @@ def test_two_exports_do_not_share_a_folder(hosted: HostedEvals, tmp_path: Path) 
     while not hosted.requests:
         time.sleep(0.01)
     code, shown = export(hosted, tmp_path / "out")
-    first.kill()
+    first.send_signal(signal.SIGKILL)
     assert first.outcome(timeout=120)[0] == -signal.SIGKILL
     assert (code, "Another export" in shown) == (2, True)
