@@ -1,20 +1,11 @@
 """Settings of a gateway service, under the names that the platform uses; only a service's process reads them."""
 
-import logging
-from typing import Annotated
-
-from pydantic import AfterValidator, Field, IPvAnyNetwork, SecretStr, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic import Field, IPvAnyNetwork, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from rft.core.bad_settings import bad_setting
 from rft.core.egress_settings import EgressSettings
-
-
-def _level(name: str) -> str:
-    if name not in logging.getLevelNamesMapping():
-        raise PydanticCustomError("log_level", "it is none of DEBUG, INFO, WARNING, ERROR and CRITICAL")
-    return name
+from rft.core.log_level import LogLevel
 
 
 class ServiceSettings(BaseSettings):
@@ -40,7 +31,7 @@ class ServiceSettings(BaseSettings):
     """Whether tools and graders may live on this machine."""
     allow_cidrs: tuple[IPvAnyNetwork, ...] = ()
     """Private networks that tools and graders may live in, e.g. `["10.1.0.0/16"]`; there also without https. JSON."""
-    log_level: Annotated[str, AfterValidator(_level)] = "INFO"
+    log_level: LogLevel = "INFO"
     """Level of our own log lines."""
 
     @property

@@ -130,8 +130,8 @@ def create_app(
     app.add_middleware(AuthenticationMiddleware)
     app.add_middleware(InboxGuard)
     app.add_middleware(AzurePathMiddleware)
-    if config.allowed_hosts:
-        app.add_middleware(HostMiddleware, allowed=config.allowed_hosts)
+    if config.own_hosts:
+        app.add_middleware(HostMiddleware, allowed=config.own_hosts)
     app.add_middleware(AssetDeliveryMiddleware)
     app.add_middleware(RequestIdMiddleware)
     app.add_middleware(SecurityHeadersMiddleware, data_prefixes=_DATA_PREFIXES)

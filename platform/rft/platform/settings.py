@@ -8,6 +8,7 @@ import socket
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, AliasChoices, Field, IPvAnyNetwork, ValidationError
 from pydantic_core import PydanticCustomError
@@ -17,6 +18,7 @@ from rft.core.bad_settings import bad_setting
 from rft.core.chat_spec import BaseModelSetting
 from rft.core.devices import parse_devices
 from rft.core.egress_settings import EgressSettings
+from rft.core.log_level import LogLevel
 from rft.core.spec import MAX_IMPORTANCE_GAP, BaseDtype, ShardBase
 
 
@@ -154,8 +156,9 @@ class Settings(BaseSettings):
     dry_run_grade_s: float = Field(default=20.0, gt=0)
     """What one grade of a python grader may take in a dry run: somebody waits for it. Jobs give it its own time."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names that the API may be asked by (the `Host` header), beside `localhost` and loopback addresses; others are
-    refused. Unset: any, since `/v1` asks for a key. Gateway services without a token always check. JSON."""
+    """Names that the API may be asked by (the `Host` header), beside `localhost`, loopback addresses, `RFT_HOST` and the
+    host of `RFT_PLATFORM_URL`; others are refused. Unset: any, since `/v1` asks for a key. Gateway services without a
+    token always check. JSON."""
     probe_timeout_s: float = 5.0
     """How long a tool or grader URL may take to answer when a job is created."""
     allow_loopback: bool = True
@@ -218,7 +221,7 @@ class Settings(BaseSettings):
     max_importance_gap: float = Field(default=MAX_IMPORTANCE_GAP, gt=0, allow_inf_nan=False)
     """A step on whose tokens the log-probabilities of trainer and engine differ by more on average is not trained on:
     its job is paused. Orders and `resume` may name another limit."""
-    log_level: str = "INFO"
+    log_level: LogLevel = "INFO"
     """Level of our own log lines."""
 
     @property
@@ -233,6 +236,13 @@ class Settings(BaseSettings):
             return self.platform_url.rstrip("/")
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
+    def own_hosts(self) -> tuple[str, ...]:
+        """What the API is called by, where the operator says it; empty: by any name."""
+        if not self.allowed_hosts:
+            return ()
+        return *self.allowed_hosts, self.host, urlsplit(self.own_url).hostname or ""
 
     @property
     def runs_dir(self) -> Path:

@@ -81,12 +81,19 @@ def routes() -> dict[str, list[str]]:
 
 async def test_where_names_are_told_the_api_is_asked_by_no_other(migrated_url: str, tmp_path: Path, api: Api) -> None:
     settings = Settings.model_validate(
-        {"home": tmp_path / "named", "DATABASE_URL": migrated_url, "allowed_hosts": ["rft.example.com"]}
+        {
+            "home": tmp_path / "named",
+            "DATABASE_URL": migrated_url,
+            "allowed_hosts": ["rft.example.com"],
+            "host": "10.0.0.5",
+            "platform_url": "http://rft.internal:8787/",
+        }
     )
+    names = ("rft.example.com", "10.0.0.5:8787", "RFT.internal:8787", "localhost:1")
     with Served(settings, api.messages) as port:
         headers = {"authorization": f"Bearer {api.key}"}
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60.0) as http:
-            for host, status in (("evil.example", 400), ("rft.example.com", 200), (f"localhost:{port}", 200)):
+            for host, status in (("evil.example", 400), ("10.0.0.6", 400), *((name, 200) for name in names)):
                 for path in ("/v1/models", "/health", "/"):
                     reply = await http.get(path, headers={"host": host})
                     assert reply.status_code == status, (host, path)

@@ -23,6 +23,7 @@ from rft.platform.settings import settings
         ("RFT_LEASE_TTL_S", "-1", "greater than 0"),
         ("RFT_SESSION_MAX_S", "0", "greater than 0"),
         ("RFT_DEVICES", "s3cret", "is none of `cpu:2`"),
+        ("RFT_LOG_LEVEL", "s3cret", "it is none of DEBUG, INFO"),
     ],
 )
 @pytest.mark.parametrize("command", [("doctor",), ("up",), ("keys", "list"), ("secrets", "show"), ("jobs", "list")])

@@ -3,19 +3,17 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rft.core.base import JsonObject
 from rft.core.dataset import MAX_TRAIN_ROWS, MAX_VALID_ROWS
-from rft.core.dataset_report import DatasetCheck, DatasetReport, EqualRows, shared_rows
+from rft.core.dataset_report import DatasetCheck
 from rft.core.job import JobStatus
 from rft.platform.files.repository import FileRepository, FileRow
-from rft.platform.jobs.order_checks import unserved_tools
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.jobs.run_spec import context_limit, resolved, to_lora
 from rft.platform.lifecycle.ending import cancel_unleased, fail
@@ -35,34 +33,15 @@ from rft.platform.rehearsals.auto_staleness import auto_staleness
 from rft.platform.store.file_store import BytesMissing
 from rft.platform.worker.context import NOT_TO_BE_VALIDATED, WorkerContext
 from rft.platform.worker.context_length import context_tokens
+from rft.platform.worker.dataset_findings import FileRead, dataset_error, dataset_warnings
 from rft.platform.worker.model_size import model_parameters
 from rft.platform.worker.plan_message import evaluation_burst, plan_message
 
 _LOG = logging.getLogger(__name__)
-_NAMED = 10
-"""Lines that a warning names."""
 _UNMEASURED = (
     "The model's context is not known here (its configuration is not on this machine): no row was measured against it."
     " The trainer counts exactly, leaves out the rows that do not fit, and names them"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _FileRead:
-    """One of the job's files, and what is in it."""
-
-    param: str
-    file_id: str
-    check: DatasetCheck
-    report: DatasetReport | None
-    """None when the file is gone."""
-    damage: str | None = None
-    """In what the bytes are not those that were uploaded."""
-
-    @property
-    def label(self) -> str:
-        """What events call it."""
-        return self.param.replace("_", " ")
 
 
 async def validate_job(job_id: str, context: WorkerContext) -> str:
@@ -147,7 +126,7 @@ class Validation:
             await self._read(param, file_id, rows[param], self._new_check(max_rows(param), tools, context))
             for param, file_id in job.files
         ]
-        error = _error(files)
+        error = dataset_error(files)
         if error is not None:
             await self.beat.write(lambda connection: fail(connection, self.lease, error, key="files"))
             self.beat.is_over = True
@@ -170,10 +149,10 @@ class Validation:
         files = FileRepository(connection)
         return job, {param: await files.get_kept(file_id) for param, file_id in job.files}
 
-    async def _read(self, param: str, file_id: str, file: FileRow | None, check: DatasetCheck) -> _FileRead:
+    async def _read(self, param: str, file_id: str, file: FileRow | None, check: DatasetCheck) -> FileRead:
         """Raises LeaseLost and BytesUnreadable."""
         if file is None:
-            return _FileRead(param, file_id, check, None)
+            return FileRead(param, file_id, check, None)
         read = 0
         try:
             async for chunk in await self.context.file_store.open(file.storage_key):
@@ -181,26 +160,25 @@ class Validation:
                 read += len(chunk)
                 await asyncio.to_thread(check.feed, chunk)
                 if check.is_over:
-                    return _FileRead(param, file_id, check, check.end())
+                    return FileRead(param, file_id, check, check.end())
         except BytesMissing as error:
             _LOG.error("%s: %s", self.lease.id, error)
-            return _FileRead(param, file_id, check, None)
+            return FileRead(param, file_id, check, None)
         damage = None if read == file.bytes else f"{read} bytes are stored of the {file.bytes} that were uploaded"
-        return _FileRead(param, file_id, check, check.end(), damage)
+        return FileRead(param, file_id, check, check.end(), damage)
 
     async def _queue(
         self,
         connection: AsyncConnection[TupleRow],
         job: JobRow,
         order: Reinforcement,
-        files: list[_FileRead],
+        files: list[FileRead],
         context: int | None,
         parameters: int | None,
     ) -> None:
         job_id, record = self.lease.id, RunRepository(connection, self.lease)
         await record.lock()
-        reports = {file.param: file.report for file in files if file.report is not None}
-        rows = {param: report.rows for param, report in reports.items()}
+        rows = {file.param: file.report.rows for file in files if file.report is not None}
         train_rows = rows["training_file"]
         adapter = {"lora": to_lora(order, job.model, self.context.settings), "max_context_tokens": context}
         chosen = resolved(order, train_rows=train_rows, parameters=parameters)
@@ -216,7 +194,7 @@ class Validation:
             await add_event(connection, job_id, suiting.message, data={"code": "auto_staleness"}, key="plan:staleness")
         plan = chosen.model_copy(update=adapter)
         await record.set_plan(plan)
-        for warning in [*dataset_warnings(files, context), *_unused_tools(order, reports.values())]:
+        for warning in dataset_warnings(files, order, context):
             await add_event(
                 connection, job_id, warning.message, level="warn", data=warning.data, key=f"dataset:{warning.key}"
             )
@@ -240,90 +218,3 @@ class Validation:
 def max_rows(param: str) -> int:
     """Of the file in this field of an order."""
     return MAX_TRAIN_ROWS if param == "training_file" else MAX_VALID_ROWS
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetWarning:
-    """Something about the files that is worth knowing before the run, and stops nothing."""
-
-    key: str
-    message: str
-    data: JsonObject
-
-
-def dataset_warnings(files: Sequence[_FileRead], context: int | None) -> Iterator[DatasetWarning]:
-    """Rows that are there twice, rows that are in two files, rows that may not fit the model."""
-    for file in files:
-        if file.report is not None and file.report.duplicates:
-            yield _duplicates(file, file.report)
-        if file.report is not None and file.report.too_long:
-            yield _too_long(file, file.report, context or 0)
-    for first, second in combinations(files, 2):
-        shared = shared_rows(first.check, second.check)
-        if shared:
-            yield _shared(shared, first, second)
-
-
-def _duplicates(file: _FileRead, report: DatasetReport) -> DatasetWarning:
-    pairs = ", ".join(f"{pair.line} = {pair.same_as}" for pair in report.shown_duplicates[:_NAMED])
-    return DatasetWarning(
-        key=f"duplicates:{file.param}",
-        message=f"{report.duplicates} rows of the {file.label} repeat an earlier one (lines {pairs}"
-        f"{', ...' if report.duplicates > _NAMED else ''})",
-        data={"code": "duplicate_rows", "param": file.param, "count": report.duplicates},
-    )
-
-
-def _shared(shared: Sequence[EqualRows], first: _FileRead, second: _FileRead) -> DatasetWarning:
-    pairs = ", ".join(f"{pair.line} = {pair.same_as}" for pair in shared[:_NAMED])
-    rewards = second.label.removesuffix(" file")
-    return DatasetWarning(
-        key=f"shared:{first.param}:{second.param}",
-        message=f"{len(shared)} rows of the {second.label} are in the {first.label}, too (lines {pairs}"
-        f"{', ...' if len(shared) > _NAMED else ''}): {rewards} rewards will look better than they are",
-        data={"code": "shared_rows", "param": second.param, "count": len(shared)},
-    )
-
-
-def _too_long(file: _FileRead, report: DatasetReport, context: int) -> DatasetWarning:
-    lines = ", ".join(map(str, report.shown_too_long[:_NAMED])) + (", ..." if report.too_long > _NAMED else "")
-    return DatasetWarning(
-        key=f"too-long:{file.param}",
-        message=f"{report.too_long} rows of the {file.label} look longer than the model's context of {context} tokens"
-        f" (lines {lines}); the trainer counts exactly and leaves out those that are",
-        data={"code": "rows_may_be_too_long", "param": file.param, "count": report.too_long},
-    )
-
-
-def _unused_tools(order: Reinforcement, reports: Iterable[DatasetReport]) -> Iterator[DatasetWarning]:
-    tools = order.tools or []
-    described = {name for report in reports for name in report.tools}
-    if (unserved := unserved_tools(order, described)) is not None:
-        names = sorted(described)[:_NAMED]
-        yield DatasetWarning("unserved", unserved, {"code": "unserved_tools", "unserved_tools": [*names]})
-    unused = [tool.name for tool in tools if not tool.has_schema and tool.name not in described]
-    if unused:
-        yield DatasetWarning(
-            key="unused",
-            message=f"No row describes these tools of the job, so the model will not know of them: {', '.join(unused)}",
-            data={"code": "unused_tools", "unused_tools": [*unused]},
-        )
-
-
-def _error(files: Sequence[_FileRead]) -> JobError | None:
-    """What is wrong with the files, all of it; blamed on the first of them. None when they can be used."""
-    bad = [(file, problem) for file in files if (problem := _problem(file)) is not None]
-    if not bad:
-        return None
-    param = bad[0][0].param
-    return JobError(code=f"invalid_{param}", message="\n".join(problem for _, problem in bad), param=param)
-
-
-def _problem(file: _FileRead) -> str | None:
-    if file.report is None:
-        return f"File {file.file_id} was deleted or has expired."
-    if file.damage is not None:
-        return f"File {file.file_id} is damaged: {file.damage}. Upload it again."
-    if file.report.problems:
-        return f"File {file.file_id} has {file.report.summary()}"
-    return None if file.report.rows else f"File {file.file_id} holds no rows."
