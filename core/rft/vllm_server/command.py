@@ -10,7 +10,7 @@ _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 _ADAPTERS_AT_ONCE = 4
 """One more than are ever sampled from at once, and one that is on its way."""
 _ADAPTERS_KNOWN = 8
-_MIDDLEWARE = Path(__file__).parent / "middleware"
+_SERVER_SIDE = Path(__file__).parent / "server_side"
 """All of ours that its interpreter finds."""
 _NOT_FOR_IT = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
 
@@ -86,7 +86,7 @@ def server_environment(options: ServerOptions, *, api_key: str | None, inherited
     """What it sees: the key travels here, where a list of processes does not show it."""
     kept = {name: value for name, value in inherited.items() if name not in _NOT_FOR_IT}
     own = {
-        "PYTHONPATH": str(_MIDDLEWARE),
+        "PYTHONPATH": str(_SERVER_SIDE),
         "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
         "VLLM_NO_USAGE_STATS": "1",
         # Longer than any client keeps an idle connection: what it writes into one that is being closed is lost.

@@ -24,6 +24,7 @@ from rft.engines.vllm.options import EngineOptions
 from rft.rollouts.sampler import SampleRequest
 from rft.starter.tokenizer import build_tokenizer
 from rft.trainer.run import run
+from rft.vllm_server.command import adapters_at_once
 from tests.e2e.engines.conftest import HEAD_SIZE, KEY, LONG_TOKENS, RealServer
 from tests.e2e.trainer.harness import Customer, events, write_run
 from tests.shared.by_hand import tiny_model
@@ -130,6 +131,36 @@ async def test_two_versions_live_at_once_and_each_is_exact(
         assert torch.tensor(sample.logprobs).sub(expected).abs().max() <= 1e-4
     assert engine.live_versions == {1, 2}
     engine.rollout_ended("old 1")
+
+
+async def test_the_base_model_is_itself_whatever_adapters_the_server_holds_or_held(
+    engine: VllmEngine, make_model: MakeModel, tmp_path: Path
+) -> None:
+    """vLLM's own code for the CPU takes the adapter in its last slot for what the base model samples."""
+    prompt = random_prompt(11, 60)
+    for version in range(1, adapters_at_once(1) + 1):
+        adapter(tmp_path / f"v{version}", make_model, seed=version)
+        await engine.publish(version, tmp_path / f"v{version}")
+        await engine.sample(turn(f"held {version}", prompt, version))
+    await engine.publish_base(9)
+    beside = [engine.sample(turn(f"held {version}", prompt, version)) for version in (1, 2)]
+    samples = await asyncio.gather(engine.sample(turn("base", prompt, 9)), *beside)
+    expected = plain_logprobs(make_model().eval(), prompt, samples[0].token_ids)
+    assert torch.tensor(samples[0].logprobs).sub(expected).abs().max() <= 1e-4
+
+
+async def test_a_server_that_waits_leaves_the_cores_to_others(engine: VllmEngine, real_server: RealServer) -> None:
+    """vLLM's processes look for messages without a pause for a second after the last one."""
+    await engine.sample(ask(random_prompt(1, 8)))
+    before_s = processor_s(real_server)
+    await asyncio.sleep(0.8)
+    assert processor_s(real_server) - before_s <= 0.2
+
+
+def processor_s(server: RealServer) -> float:
+    """Of all its processes so far."""
+    times = [process.cpu_times() for process in psutil.Process(server.process.pid).children(recursive=True)]
+    return sum(one.user + one.system for one in times)
 
 
 async def test_prompts_longer_than_a_batch_do_not_end_the_engine(engine: VllmEngine) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rft.vllm_server.command import ServerOptions, server_command, server_environment
-from rft.vllm_server.middleware.rft_server_key import KeyMiddleware
+from rft.vllm_server.server_side.rft_server_key import KeyMiddleware
 
 OPTIONS = ServerOptions("/models/mine", 8000, is_cpu=True)
 KEY = "the key"
@@ -91,7 +91,7 @@ async def test_a_server_without_a_key_asks_for_none(monkeypatch: pytest.MonkeyPa
 def test_a_server_finds_it_and_nothing_else_of_ours(tmp_path: Path) -> None:
     command = server_command(Path(sys.executable), OPTIONS)
     module, name = command[command.index("--middleware") + 1].rsplit(".", 1)
-    assert getattr(importlib.import_module(f"rft.vllm_server.middleware.{module}"), name) is KeyMiddleware
+    assert getattr(importlib.import_module(f"rft.vllm_server.server_side.{module}"), name) is KeyMiddleware
     environment = server_environment(OPTIONS, api_key=KEY, inherited=os.environ)
     tell = f"import {module}; print({module}.{name}.__name__)"
     done = subprocess.run(
@@ -99,4 +99,5 @@ def test_a_server_finds_it_and_nothing_else_of_ours(tmp_path: Path) -> None:
         env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert done.stdout.split() == [name], done.stderr
-    assert [path.name for path in Path(environment["PYTHONPATH"]).glob("*.py")] == ["__init__.py", f"{module}.py"]
+    found = {path.name for path in Path(environment["PYTHONPATH"]).glob("*.py")}
+    assert found == {"__init__.py", f"{module}.py", "rft_cpu_plugin.py"}

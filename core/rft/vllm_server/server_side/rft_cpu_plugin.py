@@ -1,0 +1,87 @@
+"""What a vLLM server of ours does otherwise on a CPU; vLLM calls `register` in each of its processes.
+
+An entry point of the group `vllm.general_plugins`, for vLLM 0.31: with another version, a name that is missing here
+ends the server, rather than that it samples what nobody asked for.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+_Tensor = Any
+_BASE = -1
+"""The slot of tokens that no adapter is for."""
+
+
+def register() -> None:
+    """Nothing on a GPU."""
+    if import_module("vllm.platforms").current_platform.is_cpu():
+        _wait_without_spinning()
+        _keep_adapters_to_their_tokens()
+
+
+def _wait_without_spinning() -> None:
+    """A process that waits for another one sleeps.
+
+    For a second after each message vLLM looks again and again, which takes the core that the other one, or an update on
+    the same machine, could compute on.
+    """
+    queues = import_module("vllm.distributed.device_communicators.shm_broadcast")
+    queues.SpinCondition.record_read = _never_read
+
+
+def _never_read(condition: object) -> None:
+    """The second after the last message is long over."""
+
+
+def _keep_adapters_to_their_tokens() -> None:
+    """Tokens are multiplied by their own adapter's weights, and those of the base model by none.
+
+    vLLM's own functions for the CPU take slot -1 for an index, so that the base model samples with what the last slot
+    holds or held; and they copy an adapter's weights once for each token.
+    """
+    ours: dict[str, Callable[..., None]] = {
+        "bgmv_shrink": shrink, "bgmv_expand": expand, "bgmv_expand_slice": expand_slice,
+    }  # fmt: skip
+    for name in ("lora.ops.torch_ops.lora_ops", "lora.ops.torch_ops", "lora.punica_wrapper.punica_cpu"):
+        module = import_module(f"vllm.{name}")
+        for function, replacement in ours.items():
+            getattr(module, function)  # Or it is called by another name.
+            setattr(module, function, replacement)
+
+
+def shrink(inputs: _Tensor, weights: _Tensor, output: _Tensor, slots: _Tensor, scaling: float = 1.0) -> None:
+    """Write `scaling` x inputs x weights into the first columns. Shapes as of `_products`."""
+    products = _products(inputs, weights, slots, output)
+    output[:, : products.shape[1]] = scaling * products
+
+
+def expand(inputs: _Tensor, weights: _Tensor, output: _Tensor, slots: _Tensor, add_inputs: bool = True) -> None:
+    """Add inputs x weights, or write it, to as many columns as both have."""
+    columns = min(weights.shape[-2], output.shape[1])
+    expand_slice(inputs, weights[..., :columns, :], output, slots, 0, columns, add_inputs)
+
+
+def expand_slice(
+    inputs: _Tensor, weights: _Tensor, output: _Tensor, slots: _Tensor, offset: int, size: int, add_inputs: bool = True
+) -> None:
+    """Add inputs x weights, or write it, to `size` columns from `offset` on."""
+    products = _products(inputs, weights, slots, output)
+    if add_inputs:
+        output[:, offset : offset + size] += products
+    else:
+        output[:, offset : offset + size] = products
+
+
+def _products(inputs: _Tensor, weights: _Tensor, slots: _Tensor, like: _Tensor) -> _Tensor:
+    """Each token times the matrix of its slot: inputs (tokens, in), weights (slots, [1,] out, in), slots (tokens)."""
+    inputs, weights = inputs.to(like.dtype), weights.squeeze(1) if weights.dim() == 4 else weights
+    of_tokens: list[int] = slots.tolist()
+    used = set(of_tokens)
+    if len(used) == 1 and (slot := of_tokens[0]) != _BASE:
+        return inputs @ weights[slot].to(like.dtype).T
+    products = inputs.new_zeros((inputs.shape[0], weights.shape[1]))
+    for slot in used - {_BASE}:
+        rows = (slots == slot).nonzero()[:, 0]
+        products[rows] = inputs[rows] @ weights[slot].to(like.dtype).T
+    return products
