@@ -76,6 +76,7 @@ async def test_an_adapter_loads_in_plain_peft(
     ):
         assert told in card
     assert "deleted" not in card
+    assert "no validation file" in card, "the job of these checkpoints has none"
     with psycopg.connect(platform.database_url, autocommit=True) as connection:
         connection.execute("update files set expires_at = now()")
         gone = await _download(client, platform.checkpoint(2))
@@ -97,6 +98,7 @@ async def test_the_command_line_exports_the_adapter_or_the_whole_model(
     merged = AutoModelForCausalLM.from_pretrained(tmp_path / "whole")
     torch.testing.assert_close(logits(merged), expected, atol=1e-4, rtol=1e-4)
     assert not list((tmp_path / "whole").glob("adapter_*"))
+    assert 'AutoModelForCausalLM.from_pretrained(".")' in (tmp_path / "whole" / "README.md").read_text()
     template = (platform.folder(6) / "chat_template.jinja").read_text()
     assert AutoTokenizer.from_pretrained(tmp_path / "whole").chat_template == template
     assert names(tmp_path) == ["adapter", "whole"], "nothing else is left"

@@ -8,6 +8,12 @@ from rft.platform.jobs.repository import JobRow
 from rft.platform.models.schemas import ModelObject
 
 _VALIDATION = "full_valid_mean_reward"
+_CHOSEN_BY_VALIDATION = (
+    "Validation rewards choose a job's checkpoint: on rows that chose nothing, expect a little less than they say."
+)
+_CHOSEN_BY_TRAINING = (
+    "The job has no validation file: training rewards choose its checkpoint, of rows that differ from step to step."
+)
 
 
 def model_card(
@@ -18,10 +24,12 @@ def model_card(
     files = "\n".join(
         f"| {param.replace('_', ' ')} | `{file_id}`, {_digest(sha256[file_id])} |" for param, file_id in job.files
     )
+    chosen = _CHOSEN_BY_TRAINING if job.validation_file is None else _CHOSEN_BY_VALIDATION
     resolved = "{}" if job.resolved is None else job.resolved.model_dump_json(indent=2)
     return f"""# {model.id}
 
-A LoRA adapter for `{model.trained_from}`, trained by reinforcement learning with tools.
+A LoRA adapter for `{model.trained_from}`, trained by reinforcement learning with tools; exported with `--merged`, that
+model with the adapter in it.
 
 | | |
 |---|---|
@@ -31,7 +39,7 @@ A LoRA adapter for `{model.trained_from}`, trained by reinforcement learning wit
 | validation reward at this step | {_number(model.valid_reward)} |
 {files}
 
-Validation rewards chose this checkpoint: on rows that chose nothing, expect a little less.
+{chosen}
 
 | step | train reward | validation reward |
 |---|---|---|
@@ -43,10 +51,12 @@ Validation rewards chose this checkpoint: on rows that chose nothing, expect a l
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained({json.dumps(job.base_model_path)}), ".")
 # Where transformers knows the base model as one that also sees, and as no other: AutoModelForImageTextToText.
+model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained({json.dumps(job.base_model_path)}), ".")
 tokenizer = AutoTokenizer.from_pretrained(".")
 ```
+
+Exported with `--merged` it needs neither peft nor the base model: `AutoModelForCausalLM.from_pretrained(".")`.
 
 A vLLM server applies an adapter where the names of its layers are those of the model that it serves, and else answers
 with the base model without a word: of models that also see, such as Qwen3.5, export with `--merged`.
