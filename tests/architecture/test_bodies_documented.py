@@ -10,10 +10,14 @@ from pydantic import JsonValue, TypeAdapter
 
 from rft.core.base import JsonObject
 from rft.core.finished_trace import FinishedTrace
+from rft.core.grade import Grade
 from rft.core.messages import Message, Role, ToolCall
+from rft.core.spec import ToolServer
+from rft.egress.endpoint_client import Answer, EndpointClient
 from rft.grader_gateway import contract as graders
 from rft.platform.orders.grader_schemas import AnyGrader, Grader
 from rft.tool_gateway import contract as tools
+from rft.tool_gateway.callbacks import RolloutCallbacks
 from tests.shared.written_codes import ROOT
 
 OF_SERVERS = "## What your servers get and answer"
@@ -60,6 +64,26 @@ def test_the_page_shows_the_sample_that_a_grader_gets() -> None:
     sent = graders.to_wire(TRACE, item=item, trace_id="trace_")
     assert _names(page) == _names(sent)
     assert cast("JsonObject", page["sample"])["choices"] == cast("JsonObject", sent["sample"])["choices"]
+
+
+class _Heard:
+    """A client that keeps what it is given to send."""
+
+    def __init__(self) -> None:
+        self.bodies: list[JsonObject] = []
+
+    async def post_json(self, endpoint: object, payload: JsonObject, **_: object) -> Answer[bool]:
+        self.bodies.append(payload)
+        return Answer(True, attempts=1, elapsed_s=0.0)
+
+
+async def test_the_page_shows_what_callbacks_are_told() -> None:
+    heard = _Heard()
+    tool = ToolServer(name="search", server_url="https://x.example", callback_url="https://x.example/told")
+    callbacks = RolloutCallbacks(cast("EndpointClient", heard), [tool], job_id="ftjob-...")
+    await callbacks.started(item={}, trace_id="trace_...")
+    await callbacks.tell_end(trace_id="trace_...", outcome=Grade(reward=0.5, grader="any"))
+    assert heard.bodies == shown("contract.md", OF_SERVERS)[2:]
 
 
 @pytest.mark.parametrize("grader", shown("graders.md", OF_GRADERS), ids=lambda grader: str(grader["type"]))
