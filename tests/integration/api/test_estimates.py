@@ -49,6 +49,7 @@ async def test_steps_rollouts_and_what_each_endpoint_bears(
     assert (told["train_rows"], told["validation_rows"], told["test_rows"]) == (10, 4, 0)
     used = told["hyperparameters"]
     assert (used["steps"], used["group_size"], used["burst"]) == (5, 4, 16)
+    assert used["lora"] == {"rank": 16, "alpha": 32, "learning_rate": 5e-05, "target_modules": None}
     assert told["evaluations"] == 4, "steps 0, 2, 4 and 5"
     assert told["rollouts"] == {"training": 80, "validation": 16, "final": 4, "baselines": 0, "total": 100}
     assert [(one["stage"], one["name"], one["burst"], one["calls"]) for one in told["endpoints"]] == [

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from rft.core.hyperparameters import AUTO_STALENESS, ResolvedHyperparameters
+from rft.core.hyperparameters import AUTO_STALENESS, LoraSpec, ResolvedHyperparameters
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest
 from rft.platform.dry_runs.estimate_objects import (
@@ -25,7 +25,7 @@ from rft.platform.jobs.order_checks import (
     unusable_files,
 )
 from rft.platform.jobs.order_warnings import order_warnings
-from rft.platform.jobs.run_spec import resolved
+from rft.platform.jobs.run_spec import resolved, to_lora
 from rft.platform.orders.base_models import resolve_base
 from rft.platform.orders.devices import refuse_unusable_devices
 from rft.platform.orders.grader_schemas import (
@@ -71,7 +71,8 @@ async def estimate_job(services: Services, wanted: JobOrder) -> EstimateObject:
     refuse_unusable_devices(services.settings, order.method.reinforcement.hyperparameters.max_staleness)
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
     refuse_unfillable_templates(order.method.reinforcement.grader, param=GRADER)
-    told = to_estimate(order, rows, measured, auto_staleness=suiting.max_staleness)
+    lora = to_lora(order.method.reinforcement, order.model, services.settings)
+    told = to_estimate(order, rows, measured, auto_staleness=suiting.max_staleness, lora=lora)
     found = [EstimateWarning(code=f"invalid_{param}", message=why) for param, why in unusable_files(tools, files)]
     described = {name for file in files.values() if file.report is not None for name in file.report.tools}
     if (unserved := unserved_tools(order.method.reinforcement, described)) is not None:
@@ -92,11 +93,12 @@ def to_estimate(
     measured: Mapping[str, MeasuredCalls | None],
     *,
     auto_staleness: int = AUTO_STALENESS,
+    lora: LoraSpec | None = None,
 ) -> EstimateObject:
     """Pure. `rows`: of each file, by the field that names it; `measured`: by tool, None where nobody knows."""
     reinforcement = order.method.reinforcement
     train, valid, test = (rows.get(param, 0) for param in ("training_file", "validation_file", "test_file"))
-    used = resolved(reinforcement, train_rows=train, auto_staleness=auto_staleness)
+    used = resolved(reinforcement, train_rows=train, auto_staleness=auto_staleness).model_copy(update={"lora": lora})
     evaluations = sum(map(used.is_evaluated, range(used.steps + 1))) if valid else 0
     of_baselines = len(reinforcement.baselines or []) * valid * used.eval_samples
     validation = evaluations * valid * used.eval_samples
