@@ -3,6 +3,7 @@
 import http.client
 import json
 import random
+import re
 import signal
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from rft.starter.world import PROBE_COMPANIES, WARMUP_COMPANIES, World
-from tests.integration.finqa_mini.running import RunningServer, start
+from tests.integration.finqa_mini.running import EXAMPLE, RunningServer, start
 
 
 def test_health_tells_how_many_reports_are_served(server: RunningServer) -> None:
@@ -49,6 +50,16 @@ def test_companies_of_the_example_are_unknown_to_the_starter(corpus: ModuleType)
 
 def test_all_tools_share_one_url_too(server: RunningServer) -> None:
     assert server.tool("list", "nobody", path="/tools") == "no such company"
+
+
+def test_the_page_shows_a_call_and_its_answer_as_the_server_has_them(server: RunningServer) -> None:
+    page = (EXAMPLE / "README.md").read_text()
+    shown = re.search(r'^ "arguments": ("(?:[^"\\]|\\.)*"),', page, re.MULTILINE)
+    answer = re.search(r'^\{"type": "function_call_output".*$', page, re.MULTILINE)
+    assert shown
+    assert answer
+    output = server.tool("cat", json.loads(json.loads(shown[1]))["path"])
+    assert output.startswith(json.loads(answer[0])["output"].removesuffix("..."))
 
 
 def test_arguments_may_be_an_object(server: RunningServer) -> None:
