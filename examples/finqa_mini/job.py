@@ -30,11 +30,12 @@ def upload(client: OpenAI, path: Path) -> str:
 
 def create(client: OpenAI, options: argparse.Namespace) -> FineTuningJob:
     """The job: where the tools are, where the grader is, and what to train on."""
+    deadline = {} if options.timeout is None else {"timeout_s": options.timeout}
     method = {
         "type": "reinforcement",
         "reinforcement": {
-            "grader": {"type": "endpoint", "name": "exact-number", "url": f"{options.server}/grade"},
-            "tools": [{"name": name, "server_url": f"{options.server}/tools/{name}"} for name in TOOLS],
+            "grader": {"type": "endpoint", "name": "exact-number", "url": f"{options.server}/grade", **deadline},
+            "tools": [{"name": name, "server_url": f"{options.server}/tools/{name}", **deadline} for name in TOOLS],
             "max_episode_steps": MAX_TOOL_CALLS,
             "budgets": {"max_tokens": MAX_TOKENS},
             "hyperparameters": {
@@ -103,6 +104,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int)
     parser.add_argument("--compute-multiplier", type=float, default=1.0, help="1 means 8 rollouts per row")
     parser.add_argument("--eval-interval", type=int)
+    parser.add_argument("--timeout", type=float, help="seconds that one call may take; the platform's own otherwise")
     parser.add_argument("--poll", type=float, default=1.0, help="seconds between two looks at the job")
     options = parser.parse_args()
     if not (options.job or options.server):

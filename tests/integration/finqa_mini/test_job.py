@@ -28,6 +28,7 @@ class Platform:
 
     def __init__(self) -> None:
         self.orders = list[str | None]()
+        self.bodies = list[Any]()
         self.is_broken: Callable[[str, int], bool] = lambda path, times: False
         self._paths = list[str]()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -59,13 +60,15 @@ class Platform:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length", "0")))
-                status, body = platform.answer(self.command, self.path, self.headers.get("Idempotency-Key"))
+                body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+                if self.path.endswith("/jobs"):
+                    platform.bodies.append(json.loads(body))
+                status, reply = platform.answer(self.command, self.path, self.headers.get("Idempotency-Key"))
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("retry-after-ms", "1")
                 self.end_headers()
-                self.wfile.write(json.dumps(body).encode())
+                self.wfile.write(json.dumps(reply).encode())
 
             do_POST = do_GET
 
@@ -108,3 +111,14 @@ def test_a_platform_that_starts_again_is_waited_for(platform: Platform, tmp_path
     assert "asked again" in done.stderr
     assert "step 1: reward 0.5" in done.stdout
     assert platform.orders == []
+
+
+@pytest.mark.parametrize(("arguments", "deadline"), [((), None), (("--timeout", "3"), 3.0)])
+def test_a_call_may_be_given_less_time(
+    platform: Platform, tmp_path: Path, arguments: tuple[str, ...], deadline: float | None
+) -> None:
+    done = run(platform, tmp_path, "--server", "http://127.0.0.1:1", *arguments)
+    assert done.returncode == 0, done.stderr
+    (order,) = platform.bodies
+    wanted = order["method"]["reinforcement"]
+    assert [called.get("timeout_s") for called in (*wanted["tools"], wanted["grader"])] == [deadline] * 4
