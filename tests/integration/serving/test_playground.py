@@ -163,7 +163,9 @@ async def test_two_conversations_do_not_end_each_others_rollouts_at_a_gateway_se
     assert all(name.startswith(f"playground-{customer.job_id}") for name in names), "endpoints see whose it is"
 
 
-async def test_the_jobs_budget_of_calls_holds(platform: ServedPlatform, customer: Customer) -> None:
+async def test_the_jobs_budget_of_calls_holds_and_a_question_may_follow(
+    platform: ServedPlatform, client: AsyncOpenAI, customer: Customer
+) -> None:
     with psycopg.connect(platform.database_url, autocommit=True) as connection:
         connection.execute(
             "update jobs set method = jsonb_set(method, '{reinforcement,max_episode_steps}', '1') where id = %s",
@@ -174,6 +176,10 @@ async def test_the_jobs_budget_of_calls_holds(platform: ServedPlatform, customer
     assert [result["error_code"] for result in results] == [None, "tool_budget_used_up"]
     assert len(customer.endpoint.calls) == 1
     assert events[-1]["conversation"]["stop_reason"] == "max_tool_calls"
+    added = events[-1]["conversation"]["messages"]
+    assert [message["role"] for message in added[-2:]] == ["assistant", "tool"], "its last call, which nobody made"
+    after = await play(client, customer, messages=[*ASKED, *added, {"role": "user", "content": "How much?"}])
+    assert [message["content"] for message in after["messages"]] == [ANSWER]
 
 
 async def test_the_base_model_thinks_with_the_jobs_effort_where_none_is_named(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure
-from rft.core.messages import Message, ToolCall, ToolResult
+from rft.core.messages import Message, Role, ToolCall, ToolResult
 from rft.platform.api.errors import ApiError
 from rft.platform.serving.answering import Asker, counted
 from rft.platform.serving.playground.order import PlaygroundOrder
@@ -33,6 +33,7 @@ from rft.rollouts.connections import CustomerConnections, open_tool_connections
 from rft.rollouts.message_rollout import MessageRollout, MessageSetup, run_message_rollout
 from rft.serving_wire.records import CompletionRequest, Event, Text
 
+_UNANSWERED = "Error: this call has no answer: the conversation had ended."
 _MODEL_WAIT_S = 60.0
 """How long a turn waits for a model that cannot answer yet: somebody is looking."""
 
@@ -135,7 +136,7 @@ class Playing:
         conversation = PlaygroundObject(
             id=rollout.trace_id,
             model=self.order.name,
-            messages=[to_wire_message(message) for message in added],
+            messages=[to_wire_message(message) for message in fit_to_be_sent_back(added)],
             stop_reason=rollout.stop_reason,
             failure=failure,
             usage=_usage(rollout.usage),
@@ -151,6 +152,13 @@ async def played(told: AsyncGenerator[PlaygroundEvent]) -> PlaygroundObject:
             if isinstance(event, EndEvent):
                 return event.conversation
     raise ApiError("The conversation ended without a word.", code="internal_error")
+
+
+def fit_to_be_sent_back(added: Sequence[Message]) -> list[Message]:
+    """With an answer to each call that the conversation ended on: nothing goes on after calls that have none."""
+    calls = added[-1].tool_calls if added else ()
+    answers = (Message(role=Role.TOOL, content=_UNANSWERED, tool_call_id=call.call_id) for call in calls)
+    return [*added, *answers]
 
 
 def to_wire_message(message: Message) -> JsonObject:
