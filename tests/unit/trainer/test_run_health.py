@@ -50,6 +50,24 @@ def test_two_steps_without_signal_from_the_start_are_told_once() -> None:
     assert not any(v.is_trainable for v in (first, second, third))
 
 
+def test_answers_of_which_nearly_none_could_be_judged_are_told_in_place_of_hard_tasks() -> None:
+    misfit = Grade(
+        reward=0.0,
+        grader="g",
+        model_errors=("sample_parse_error",),
+        error_details="the answer is not JSON",
+        is_invalid=True,
+    )
+    [silent] = groups([0.0, 0.0])
+    unfit = Group(0, tuple(replace(rollout, outcome=misfit) for rollout in silent.rollouts))
+    [notice] = check_step(RunHealth(), [unfit], step=1, is_last=True).notices
+    assert notice.code == "no_signal"
+    assert "2 ended with sample_parse_error, for example: the answer is not JSON" in notice.message
+    assert notice.data == {"steps": 1, "answers": {"grades": 2, "sample_parse_error": 2}}
+    [other] = check_step(RunHealth(), [unfit, silent], step=1, is_last=True).notices
+    assert other.data == {"steps": 1}, "half of them are no reason"
+
+
 def test_silence_after_a_signal_is_no_news() -> None:
     health = check_step(RunHealth(), groups([1.0, 0.0]), step=1).health
     for step in (2, 3, 4):

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from pydantic import ConfigDict
 
-from rft.core.base import Record
+from rft.core.base import JsonObject, Record
 from rft.core.errors import RunFailed
 from rft.core.events import Notice
 from rft.core.failure import Failure, Stage
@@ -20,6 +20,7 @@ from rft.rollouts.lost_rounds import lost
 from rft.trainer.code_errors import code_errors
 from rft.trainer.early_stop import EvaluatedStep
 from rft.trainer.tool_answers import FailedCalls, nearly_all_failed, refused_calls
+from rft.trainer.unjudged_answers import UnjudgedAnswers, nearly_all_unjudged
 
 _PATIENCE = 2
 """This many in a row are an answer, one may be bad luck."""
@@ -190,24 +191,26 @@ def _check_silence(health: RunHealth, groups: Sequence[Group], *, is_last: bool)
     health = health.model_copy(update={"without_signal": health.without_signal + 1})
     if health.without_signal != _PATIENCE and not (is_last and health.without_signal < _PATIENCE):
         return Verdict(health, is_trainable=False)
-    return Verdict(health, False, (_no_signal(nearly_all_failed(groups), steps=health.without_signal),))
+    notice = _no_signal(nearly_all_failed(groups), nearly_all_unjudged(groups), steps=health.without_signal)
+    return Verdict(health, False, (notice,))
 
 
-def _no_signal(failed: FailedCalls | None, *, steps: int) -> Notice:
-    """Neither dataset nor grader is to blame for rollouts whose tools never answered."""
+def _no_signal(failed: FailedCalls | None, unjudged: UnjudgedAnswers | None, *, steps: int) -> Notice:
+    """The dataset is not to blame where tools never answered, or where no answer had the form that was asked for."""
     silence = "in every group so far all rollouts of a row got the same reward, so there is nothing to learn from"
-    message = (
-        f"No signal in this dataset: {silence}. The tasks may be too hard or too easy for this model, or the grader too"
-        " coarse."
-        if failed is None
-        else f"No signal: {silence}, and {failed.message} Look at the tools first."
-    )
-    return Notice(
-        level="warn",
-        code="no_signal",
-        message=message,
-        data={"steps": steps, **({} if failed is None else {"tool_calls": failed.data})},
-    )
+    evidence: JsonObject = {}
+    if failed is not None:
+        message = f"No signal: {silence}, and {failed.message} Look at the tools first."
+        evidence = {"tool_calls": failed.data}
+    elif unjudged is not None:
+        message = f"No signal: {silence}, and {unjudged.message} Say in the prompts how to answer, or mend the grader."
+        evidence = {"answers": unjudged.data}
+    else:
+        message = (
+            f"No signal in this dataset: {silence}. The tasks may be too hard or too easy for this model, or the grader"
+            " too coarse."
+        )
+    return Notice(level="warn", code="no_signal", message=message, data={"steps": steps, **evidence})
 
 
 def _failures(groups: Sequence[Group]) -> list[Failure]:
