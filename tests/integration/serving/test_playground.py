@@ -173,7 +173,10 @@ async def test_the_jobs_budget_of_calls_holds_and_a_question_may_follow(
         )
     events = await events_of(platform, customer)
     results = [event for event in events if event["type"] == "result"]
-    assert [result["error_code"] for result in results] == [None, "tool_budget_used_up"]
+    assert [result["error_code"] for result in results] == [None, "tool_budget_used_up", "tool_budget_used_up"]
+    assert [result["call_id"] for result in results] == [
+        event["call_id"] for event in events if event["type"] == "call"
+    ]
     assert len(customer.endpoint.calls) == 1
     assert events[-1]["conversation"]["stop_reason"] == "max_tool_calls"
     added = events[-1]["conversation"]["messages"]

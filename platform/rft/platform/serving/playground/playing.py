@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure
-from rft.core.messages import Message, Role, ToolCall, ToolResult
+from rft.core.messages import CallMistake, Message, Role, ToolCall, ToolResult
+from rft.core.rollout import StopReason
 from rft.platform.api.errors import ApiError
 from rft.platform.serving.answering import Asker, counted
 from rft.platform.serving.playground.order import PlaygroundOrder
@@ -133,6 +134,8 @@ class Playing:
         if failure is not None:
             self._told.put_nowait(FailureEvent(failure=failure))
         added = rollout.messages[len(self.order.row.messages) :]
+        if failure is None:
+            self._tell_unanswered(unanswered_calls(added), rollout.stop_reason)
         conversation = PlaygroundObject(
             id=rollout.trace_id,
             model=self.order.name,
@@ -144,6 +147,22 @@ class Playing:
         )
         self._told.put_nowait(EndEvent(conversation=conversation))
 
+    def _tell_unanswered(self, calls: Sequence[ToolCall], stop_reason: StopReason | None) -> None:
+        """Whoever watches would take them for calls that are still on their way."""
+        code = CallMistake.BUDGET_USED_UP if stop_reason is StopReason.MAX_TOOL_CALLS else None
+        for call in calls:
+            event = ResultEvent(
+                turn=self._turn,
+                call_id=call.call_id,
+                name=call.name,
+                output=_UNANSWERED,
+                error_code=code,
+                status=None,
+                attempts=0,
+                latency_s=0.0,
+            )
+            self._told.put_nowait(event)
+
 
 async def played(told: AsyncGenerator[PlaygroundEvent]) -> PlaygroundObject:
     """The whole conversation."""
@@ -154,11 +173,15 @@ async def played(told: AsyncGenerator[PlaygroundEvent]) -> PlaygroundObject:
     raise ApiError("The conversation ended without a word.", code="internal_error")
 
 
+def unanswered_calls(added: Sequence[Message]) -> Sequence[ToolCall]:
+    """Those that the conversation ended on."""
+    return added[-1].tool_calls if added else ()
+
+
 def fit_to_be_sent_back(added: Sequence[Message]) -> list[Message]:
-    """With an answer to each call that the conversation ended on: nothing goes on after calls that have none."""
-    calls = added[-1].tool_calls if added else ()
-    answers = (Message(role=Role.TOOL, content=_UNANSWERED, tool_call_id=call.call_id) for call in calls)
-    return [*added, *answers]
+    """With an answer to each call that has none: nothing goes on after calls without one."""
+    calls = unanswered_calls(added)
+    return [*added, *(Message(role=Role.TOOL, content=_UNANSWERED, tool_call_id=call.call_id) for call in calls)]
 
 
 def to_wire_message(message: Message) -> JsonObject:
