@@ -42,6 +42,7 @@ from rft.scratch.folder import ScratchFolder
 from rft.trainer.checkpoints import newest_checkpoint
 from rft.trainer.data import read_rows
 from rft.trainer.fitting import split_by_fit
+from rft.trainer.given_secrets import read_secrets
 from rft.trainer.loop_thread import LoopThread
 from rft.trainer.run import valid_rows
 from rft.trainer.run_chat import open_run_chat
@@ -165,8 +166,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="another seed, other samples")
     parser.add_argument("--rows", type=Path, help="JSONL file; the validation rows of the run where none is given")
     args = parser.parse_args()
-    text = sys.stdin.read()
-    secrets = RunSecrets.model_validate_json(text) if text.strip() else RunSecrets()
+    secrets = read_secrets()
     wanted = Wanted(tuple(args.step), tuple(args.temperature or [0.0]), args.samples, args.seed, args.rows)
     try:
         done = evaluate(args.run_dir, secrets, wanted)
