@@ -6,6 +6,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from rft.core.chat_spec import LONGEST_CONTEXT_TOKENS
 from rft.engines.architecture import attention_of, auto_class_of, read_config
+from rft.engines.shared_keys import copy_keys_where_needed
 from rft.engines.tokenizer import UnusableModel
 
 _ALSO_WHEN_SAMPLING = frozenset({("phimoe", "router_jitter_noise")})
@@ -15,6 +16,7 @@ _ALSO_WHEN_SAMPLING = frozenset({("phimoe", "router_jitter_noise")})
 def load_base_model(base_model: str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """On the CPU. In single precision sampler and trainer agree to the sixth digit. Raises UnusableModel."""
     disable_progress_bar()
+    copy_keys_where_needed()
     try:
         config = read_config(base_model)
         _switch_noise_off(config)
