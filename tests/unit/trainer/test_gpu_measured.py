@@ -34,7 +34,7 @@ class StartingServer:
         self._done.append("closed")
 
 
-@pytest.mark.parametrize(("gpu", "before"), [(GPU, ["the server is up"]), (None, [])])
+@pytest.mark.parametrize(("gpu", "before"), [(GPU, ["has its part", "the server is up"]), (None, [])])
 def test_the_base_model_is_loaded_once_the_server_on_its_gpu_is_up(
     gpu: GpuMemory | None, before: list[str], model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,11 +44,16 @@ def test_the_base_model_is_loaded_once_the_server_on_its_gpu_is_up(
         done.append("loads")
         raise RunPaused("seen", "enough")
 
+    def take_part(share: float | None) -> None:
+        if share is not None:
+            done.append("has its part")
+
     def opened(*_: object) -> StartingServer:
         return StartingServer(done)
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # And restored: a run says what its process sees.
     monkeypatch.setattr(training, "own_gpu", lambda: gpu)
+    monkeypatch.setattr(training, "take_no_more_than", take_part)
     monkeypatch.setattr(training, "open_engine", opened)
     monkeypatch.setattr(training, "load_base_model", load)
     folder = tmp_path / "run"

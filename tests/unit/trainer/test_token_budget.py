@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -167,3 +168,19 @@ def test_other_errors_are_no_lack_of_memory(
 ) -> None:
     with pytest.raises(RuntimeError, match="shapes"):
         _trained(tokenizer, rows, tmp_path, tokens=60, fails=lambda number, size: RuntimeError("bad shapes"))
+
+
+@pytest.mark.parametrize(("allowed", "expected"), [(1.0, 50), (0.3, 20), (0.05, 0)])
+def test_free_memory_of_a_gpu_is_what_this_process_may_take(
+    allowed: float, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 100 GiB, 40 are free, 20 are kept by torch, 10 of those are in use."""
+    told = {
+        "mem_get_info": (40 * 2**30, 100 * 2**30),
+        "memory_reserved": 20 * 2**30,
+        "memory_allocated": 10 * 2**30,
+        "get_per_process_memory_fraction": allowed,
+    }
+    for name, value in told.items():
+        monkeypatch.setattr(torch.cuda, name, mock.Mock(return_value=value))
+    assert free_bytes(torch.device("cuda")) == expected * 2**30

@@ -14,6 +14,10 @@ from rft.trainer.model_figures import figures_of, slot_parameters
 from rft.vllm_server.command import adapters_at_once, held_rank
 from rft.vllm_server.environment import is_for_cpu
 
+_BESIDE_TORCH_BYTES = 3 * 2**29
+"""Of a GPU, beside what torch gives out: what libraries take once they compute, and the driver for the server, which
+has to find its share free when it is started anew, too."""
+
 
 def with_gpu_share(spec: RunSpec, gpu: GpuMemory | None, base_dtype: torch.dtype) -> RunSpec:
     """The specification with its server's share, where it has none. Raises RunPaused where the two do not fit.
@@ -48,6 +52,25 @@ def shares_gpu(spec: RunSpec, gpu: GpuMemory | None) -> bool:
     if gpu is None or not _has_own_server(spec) or is_for_cpu(Path(spec.vllm.python)):
         return False
     return spec.devices is None or not spec.devices.vllm or spec.devices.take_turns
+
+
+def rest_of_gpu(spec: RunSpec, gpu: GpuMemory | None) -> float | None:
+    """The share of the whole GPU that updates may take beside a server of the run's own, which is not up yet.
+
+    None: all that is there, as nothing else computes meanwhile, or as the server was given more than there is.
+    """
+    share = spec.vllm.gpu_memory_share
+    if gpu is None or share is None or spec.vllm.takes_turns or not shares_gpu(spec, gpu):
+        return None
+    rest = gpu.free - share * gpu.total - _BESIDE_TORCH_BYTES
+    return rest / gpu.total if rest > 0 else None
+
+
+def take_no_more_than(share: float | None) -> None:
+    """Of the GPU, by this process. What torch keeps for later passes would grow into what a server takes when its
+    batches are large, and the server would end of it, where an update takes smaller micro-batches."""
+    if share is not None:
+        torch.cuda.set_per_process_memory_fraction(share)
 
 
 def least_needs(spec: RunSpec, base_dtype: torch.dtype) -> LeastNeeds:

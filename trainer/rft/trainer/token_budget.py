@@ -57,10 +57,11 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that could be had now, within the limits of a container."""
+    """Memory that could be had now, within the limits of a container, or of this process on its GPU."""
     if device.type == "cuda":
-        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return torch.cuda.mem_get_info(device)[0] + unused
+        (free, total), taken = torch.cuda.mem_get_info(device), torch.cuda.memory_allocated(device)
+        allowed = int(torch.cuda.get_per_process_memory_fraction() * total)
+        return max(0, min(free + torch.cuda.memory_reserved(device), allowed) - taken)
     if not _MEMORY_INFO.exists():
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     fields = dict(line.split(":", 1) for line in _MEMORY_INFO.read_text().splitlines())

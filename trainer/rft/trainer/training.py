@@ -31,7 +31,7 @@ from rft.trainer.engine_probe import EngineProbe
 from rft.trainer.events import EventWriter
 from rft.trainer.fitting import split_by_fit
 from rft.trainer.given_out import GivenOut
-from rft.trainer.gpu_share import own_gpu, shares_gpu, with_gpu_share
+from rft.trainer.gpu_share import own_gpu, rest_of_gpu, shares_gpu, take_no_more_than, with_gpu_share
 from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.heap import return_large_blocks
 from rft.trainer.ledger import Ledger
@@ -108,6 +108,7 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
     is_gpu_shared = shares_gpu(spec, own_gpu())
     if not is_gpu_shared:  # First: they load what we do, meanwhile.
         load_others()
+    take_no_more_than(rest_of_gpu(spec, own_gpu()))
     engine = open_engine(spec, secrets, chat_format, context.folder)
     ledger, deadlines = Ledger(events), Deadlines()
     open_rollouts = OpenRolloutsFile(context.folder / layout.OPEN_ROLLOUTS)
