@@ -209,3 +209,20 @@ def test_a_host_with_a_gpu_needs_what_triton_compiles_with(tmp_path: Path, monke
     assert half.what.startswith("Python's headers")
     (tmp_path / "Python.h").touch()
     assert [finding.level for finding in doctor.check_compiler(1, tmp_path)] == [Level.OK]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "level"),
+    [(0, "", Level.OK), (0, "The NVIDIA driver on your system is too old", Level.WARN), (1, "", None)],
+)
+def test_torch_is_asked_for_the_gpus_of_a_host(
+    status: int, said: str, level: Level | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert doctor.check_torch(0) == []
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nprintf '%s' '{said}'\nexit {status}\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(doctor.sys, "executable", str(python))
+    found = doctor.check_torch(2)
+    assert [finding.level for finding in found] == ([] if level is None else [level])
+    assert all(said in finding.what for finding in found)

@@ -38,7 +38,7 @@ from rft.trainer.ledger import Ledger
 from rft.trainer.loop_thread import LoopThread
 from rft.trainer.losses import ClipRange
 from rft.trainer.progress import ProgressReporter
-from rft.trainer.ranks.gpus import require_gpu
+from rft.trainer.ranks.gpus import check_gpu
 from rft.trainer.ranks.messages import SetUp
 from rft.trainer.ranks.other_ranks import OtherRanks
 from rft.trainer.ranks.sharding import sharded_notice, shards_base
@@ -58,8 +58,7 @@ def train(context: RunContext) -> None:
     """From the start or the latest complete checkpoint to the last step. Raises RunAborted, and whatever fails."""
     torch.set_num_threads(context.spec.torch_threads)
     return_large_blocks()
-    devices = context.spec.devices
-    require_gpu(context.world, is_needed=devices is not None and bool(devices.train))
+    check_gpu(context.world, context.spec.devices, context.events.append)
     try:
         with _other_ranks(context) as ranks:
             _train(context, ranks)

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import socket
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable, Mapping
@@ -71,6 +72,7 @@ def examine(settings: Settings) -> list[Finding]:
         check_disk(settings.home, shutil.disk_usage(_nearest_existing(settings.home)).free / _GIB),
         check_memory(_memory_gib()),
         check_devices(settings, gpus := nvidia_gpus()),
+        *check_torch(gpus),
         *check_compiler(gpus, Path(sysconfig.get_path("include"))),
         check_port(settings),
         check_locale(locale.getpreferredencoding(False)),
@@ -219,6 +221,20 @@ def check_devices(settings: Settings, gpus: int) -> Finding:
     if (warning := shared_gpu_warning(settings, gpus)) is not None:
         return warn(warning.removesuffix("."))
     return ok(f"trainers compute on {settings.devices or ('the first GPU' if gpus else 'the CPU')}")
+
+
+def check_torch(gpus: int) -> list[Finding]:
+    """It computes on this host's GPUs: its build is for their driver and for them."""
+    if not gpus:
+        return []
+    program = [sys.executable, "-m", "rft.trainer.ranks.gpus"]
+    done = subprocess.run(program, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        return []  # Packages are missing, which is told above.
+    if problem := done.stdout.strip():
+        what_to_do = "update the driver, or install a build of torch for it and the GPU (deploy/README.md)"
+        return [warn(f"torch cannot use this host's GPUs ({problem}), and updates are computed on the CPU", what_to_do)]
+    return [ok("torch computes on this host's GPUs")]
 
 
 def check_compiler(gpus: int, headers: Path) -> list[Finding]:
