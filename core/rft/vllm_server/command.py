@@ -31,6 +31,8 @@ class ServerOptions:
     requests_at_once: int = 256
     cpu_cache_gib: int = 1
     gpu_memory_share: float = 0.9
+    knows_bfloat16: bool = True
+    """Whether its GPU does."""
     can_sleep: bool = False
     """Whether it is to give its GPU's memory up on demand."""
     host: str = "127.0.0.1"
@@ -75,7 +77,10 @@ def server_command(python: Path, options: ServerOptions) -> list[str]:
         # ("CPU Generator does not use offset").
         flags |= {"--no-enable-chunked-prefill": None}
     else:
-        flags |= {"--dtype": "bfloat16", "--gpu-memory-utilization": options.gpu_memory_share}
+        # Updates have the base model in bfloat16, so that both compute with the same numbers. vLLM refuses it on GPUs
+        # before Ampere; by itself it takes there what the model bears, float16 as a rule.
+        dtype = "bfloat16" if options.knows_bfloat16 else "auto"
+        flags |= {"--dtype": dtype, "--gpu-memory-utilization": options.gpu_memory_share}
         if options.can_sleep:  # A CPU has nothing to give up: there it only stops.
             flags["--enable-sleep-mode"] = None
     # `vllm serve` asks for a distribution named `vllm`, which the CPU build is not.

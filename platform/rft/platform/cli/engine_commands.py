@@ -48,6 +48,7 @@ def serve_model(
     from rft.platform.orders.base_models import base_models
     from rft.vllm_server.command import ServerOptions, server_command, server_environment
     from rft.vllm_server.environment import is_for_cpu
+    from rft.vllm_server.half_precision import know_bfloat16
 
     if host not in _LOOPBACK and not settings.vllm_api_key:
         raise CannotDo(f"whoever reaches {host} could load adapters from this machine: set RFT_VLLM_API_KEY first")
@@ -62,6 +63,7 @@ def serve_model(
         requests_at_once=settings.vllm_requests_at_once,
         cpu_cache_gib=settings.vllm_cpu_cache_gib,
         gpu_memory_share=gpu_memory_share,
+        knows_bfloat16=know_bfloat16(),
         host=host,
     )
     command = server_command(python, options)

@@ -22,6 +22,7 @@ from rft.engines.vllm.options import EngineOptions, ServerAddress
 from rft.engines.vllm.pool import ServerUnfit
 from rft.vllm_server.command import ServerOptions, server_command, server_environment
 from rft.vllm_server.environment import is_for_cpu
+from rft.vllm_server.half_precision import know_bfloat16
 from rft.vllm_server.process import ServerKeepsDying, ServerProcess
 
 ADAPTERS = "served_adapters"
@@ -82,17 +83,26 @@ def own_servers(
 
     Raises RunPaused where vLLM is not there.
     """
-    gpus = spec.devices.vllm if spec.devices is not None else ()
+    gpus, knows_bfloat16 = spec.devices.vllm if spec.devices is not None else (), know_bfloat16()
     return [
         (
             f"http://127.0.0.1:{port}",
-            _own_server(spec, options, port, folder / (LOG if number == 0 else f"vllm-{number}.log"), gpu),
+            _own_server(
+                spec,
+                options,
+                port,
+                folder / (LOG if number == 0 else f"vllm-{number}.log"),
+                gpu,
+                knows_bfloat16=knows_bfloat16,
+            ),
         )
         for number, (port, gpu) in enumerate(zip(ports, gpus or (None,), strict=True))
     ]
 
 
-def _own_server(spec: RunSpec, options: EngineOptions, port: int, log: Path, gpu: int | None) -> ServerProcess:
+def _own_server(
+    spec: RunSpec, options: EngineOptions, port: int, log: Path, gpu: int | None, *, knows_bfloat16: bool
+) -> ServerProcess:
     python = Path(spec.vllm.python)
     if not python.exists():
         raise RunPaused(
@@ -109,6 +119,7 @@ def _own_server(spec: RunSpec, options: EngineOptions, port: int, log: Path, gpu
         requests_at_once=options.requests_at_once,
         cpu_cache_gib=spec.vllm.cpu_cache_gib,
         gpu_memory_share=spec.vllm.gpu_memory_share or _UNSAID_SHARE,
+        knows_bfloat16=knows_bfloat16,
         can_sleep=spec.vllm.takes_turns,
     )
     own_gpu = {} if gpu is None else only_gpu(gpu)
