@@ -15,12 +15,16 @@ from tests.shared.engine_contract import adapter, plain_logprobs, random_prompt
 from tests.shared.tiny_models import save_tiny
 
 
-def test_a_model_that_also_sees_is_merged_as_it_was_trained(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
+def test_a_model_that_also_sees_is_merged_as_it_was_trained(
+    tokenizer: PreTrainedTokenizerBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     base = save_tiny("mistral3", tokenizer, tmp_path / "base")
     for beside in ("preprocessor_config.json", "processor_config.json"):
         (base / beside).write_text(json.dumps({"of": beside}))
     adapter(tmp_path / "trained", lambda: load_base_model(str(base)), seed=1)
-    export_merged(tmp_path / "trained", tmp_path / "whole", str(base))
+    with monkeypatch.context() as on_a_host_with_a_gpu:
+        on_a_host_with_a_gpu.setattr("peft.peft_model.infer_device", lambda: "cuda")
+        export_merged(tmp_path / "trained", tmp_path / "whole", str(base))
     for beside in ("preprocessor_config.json", "processor_config.json"):
         assert json.loads((tmp_path / "whole" / beside).read_text()) == {"of": beside}
     prompt, tokens = random_prompt(1, 6), (30, 31, 32)

@@ -33,7 +33,8 @@ def export_merged(adapter: Path, target: Path, base_model: str | None = None) ->
     base = base_model or str(json.loads((adapter / "adapter_config.json").read_text())["base_model_name_or_path"])
     disable_progress_bar()
     model = auto_class_of(read_config(base)).from_pretrained(base, dtype="auto")
-    merged = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+    # By itself peft reads the adapter to a GPU first, on which a job may have left nothing free.
+    merged = PeftModel.from_pretrained(model, str(adapter), torch_device="cpu").merge_and_unload()
     merged.save_pretrained(target, safe_serialization=True)
     for source, names in ((Path(base), (*_OF_BASE, *_BESIDE)), (adapter, _BESIDE)):
         for name in names:

@@ -5,7 +5,9 @@ Slower on a CPU than slots when many conversations run at once: see `docs/decisi
 
 import asyncio
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 from transformers import ContinuousBatchingConfig, GenerationConfig, PreTrainedModel
+from transformers.generation.continuous_batching import cache
 
 from rft.core.errors import SamplerError
 from rft.engines.adapter_weights import MergedAdapter
@@ -26,6 +29,7 @@ _MOST_BLOCKS = 2048
 _TOKENS_PER_PASS = 512
 REQUESTS_PER_PASS = 16
 """Its attention on a CPU lets every query look at every key of the pass, masked: cost grows with the square of this."""
+_LOOK_UP = "get_device_and_memory_breakdown"
 _PASSES = 2
 """Whose conversations the cache has room for at their full length: those of this pass and of the next."""
 
@@ -144,7 +148,8 @@ class PagedEngine:
             ),
         )
         # The manager draws from one generator for all requests; ours are drawn from each request's own seed.
-        manager.batch_processor = manager._create_batch_processor()
+        with _host_memory():
+            manager.batch_processor = manager._create_batch_processor()
         manager.batch_processor.model_runner._sample = self._draw
         self._manager = manager
         manager.start()
@@ -185,6 +190,20 @@ class PagedEngine:
 def _settle(answer: asyncio.Future[Any], output: Any) -> None:
     if not answer.done():
         answer.set_result(output)
+
+
+@contextmanager
+def _host_memory() -> Generator[None]:
+    """What the cache may take is looked up here, which is where it is: by itself the manager looks at a GPU's memory,
+    where the host has one."""
+    looked_up = getattr(cache, _LOOK_UP)
+    if torch.cuda.is_available():
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        setattr(cache, _LOOK_UP, lambda: (torch.device("cpu"), total, 0, 0))
+    try:
+        yield
+    finally:
+        setattr(cache, _LOOK_UP, looked_up)
 
 
 def _fail(answer: asyncio.Future[Any]) -> None:

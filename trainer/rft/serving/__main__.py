@@ -14,8 +14,10 @@ from rft.engines.import_env import prepare_imports
 if __name__ == "__main__":
     prepare_imports()
 
+from rft.core.devices import hide_gpus
 from rft.core.errors import RunFailed, RunPaused
 from rft.core.gc_tuning import collect_rarely
+from rft.core.spec import Engine
 from rft.serving.chats import Chats
 from rft.serving.completions import Completions
 from rft.serving.opened_engine import open_serving_engine
@@ -53,6 +55,8 @@ def main() -> None:
     """Serve; a model that cannot be served is told in one line."""
     spec = ServingSpec.model_validate_json(sys.stdin.read())
     os.nice(_BEHIND_TRAINING)
+    if spec.engine == Engine.TRANSFORMERS:
+        hide_gpus(os.environ)  # It samples on the CPU; libraries would look at a GPU that a job has filled.
     try:
         asyncio.run(serve(spec))
     except (RunFailed, RunPaused) as error:
