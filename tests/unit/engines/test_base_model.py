@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from rft.engines.architecture import read_config
@@ -84,3 +85,30 @@ def test_other_scaled_positions_limit_nothing(tmp_path: Path) -> None:
     AutoConfig.for_model("llama", **shape, rope_scaling=rope).save_pretrained(tmp_path)
     assert max_context_tokens(read_config(str(tmp_path))) == context_tokens(str(tmp_path)) == 64
     assert longrope_tokens(str(tmp_path)) is None
+
+
+def test_weights_that_a_gpu_could_compute_with_as_they_are_are_turned_into_numbers_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hopper(*_: object) -> tuple[int, int]:
+        return 9, 0
+
+    torch.manual_seed(0)
+    published = AutoModelForCausalLM.from_config(AutoConfig.for_model("qwen3", **_GROUPED, head_dim=8)).eval()
+    published.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    for name in [name for name in weights if name.endswith("proj.weight")]:
+        scale = weights[name].abs().max() / 448
+        weights[name] = (weights[name] / scale).to(torch.float8_e4m3fn)
+        weights[f"{name}_scale_inv"] = scale.reshape(1, 1)
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    config = json.loads((tmp_path / "config.json").read_text())
+    quantized = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+    (tmp_path / "config.json").write_text(json.dumps({**config, "quantization_config": quantized}))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", hopper)
+    model = load_base_model(str(tmp_path)).eval()
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+    ids = torch.arange(3, 33)[None]
+    with torch.no_grad():
+        torch.testing.assert_close(model(input_ids=ids).logits, published(input_ids=ids).logits, atol=0.02, rtol=0)

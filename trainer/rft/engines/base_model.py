@@ -1,5 +1,7 @@
 """The base model, as it is loaded for training and for sampling."""
 
+from typing import cast
+
 import torch
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
@@ -11,6 +13,8 @@ from rft.engines.tokenizer import UnusableModel
 
 _ALSO_WHEN_SAMPLING = frozenset({("phimoe", "router_jitter_noise")})
 """What is called noise, and is part of what the model computes."""
+_KEPT_QUANTIZED = frozenset({"fp8", "mxfp4"})
+"""Formats of weights that transformers computes with where the GPU can, as gpt-oss and DeepSeek V3 are published."""
 
 
 def load_base_model(base_model: str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
@@ -20,6 +24,7 @@ def load_base_model(base_model: str, dtype: torch.dtype = torch.float32) -> PreT
     try:
         config = read_config(base_model)
         _switch_noise_off(config)
+        keep_no_quantized_weights(config)
         auto, attention = auto_class_of(config), attention_of(config)
         return auto.from_pretrained(base_model, config=config, dtype=dtype, attn_implementation=attention)
     except (OSError, ValueError, UnusableModel) as error:
@@ -33,6 +38,14 @@ def _switch_noise_off(config: PretrainedConfig) -> None:
             _switch_noise_off(value)
         elif type(value) in (int, float) and _is_noise(config.model_type, name):
             setattr(config, name, type(value)(0))
+
+
+def keep_no_quantized_weights(config: PretrainedConfig) -> None:
+    """An adapter is trained on weights in `dtype`. A CPU has no kernels for others, so there they are that by
+    themselves; on a GPU that has some, published weights would stay as they are."""
+    told = cast(dict[str, object] | None, getattr(config, "quantization_config", None))
+    if isinstance(told, dict) and told.get("quant_method") in _KEPT_QUANTIZED:
+        told["dequantize"] = True
 
 
 def _is_noise(model_type: str, field: str) -> bool:

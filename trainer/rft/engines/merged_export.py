@@ -19,6 +19,7 @@ from peft import PeftModel
 from transformers.utils.logging import disable_progress_bar
 
 from rft.engines.architecture import auto_class_of, read_config
+from rft.engines.base_model import keep_no_quantized_weights
 from rft.engines.tokenizer import UnusableModel
 
 _BESIDE = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat.json")
@@ -32,7 +33,9 @@ def export_merged(adapter: Path, target: Path, base_model: str | None = None) ->
     """
     base = base_model or str(json.loads((adapter / "adapter_config.json").read_text())["base_model_name_or_path"])
     disable_progress_bar()
-    model = auto_class_of(read_config(base)).from_pretrained(base, dtype="auto")
+    config = read_config(base)
+    keep_no_quantized_weights(config)
+    model = auto_class_of(config).from_pretrained(base, config=config, dtype="auto")
     # By itself peft reads the adapter to a GPU first, on which a job may have left nothing free.
     merged = PeftModel.from_pretrained(model, str(adapter), torch_device="cpu").merge_and_unload()
     merged.save_pretrained(target, safe_serialization=True)
