@@ -21,6 +21,11 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+from rft.engines.import_env import prepare_imports
+
+if __name__ == "__main__":
+    prepare_imports()  # As every process that trains; those that are started here take it over.
+
 import torch
 
 from rft.core.graders import EndpointGrader
