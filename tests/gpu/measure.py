@@ -50,7 +50,7 @@ TINY = Shape(vocabulary=2048, hidden=256, intermediate=128, layers=2)
 """vLLM's CPU build has no attention for heads of fewer than 32 numbers."""
 NOT_RUN = (
     "Several GPUs (`RFT_DEVICES`): the ranks' own tests are on CPUs.",
-    "A whole job with tools and grader: `make demo ENGINE=vllm` does that.",
+    "A whole job with tools and grader: `RFT_VLLM_PYTHON=... make demo ENGINE=vllm` does that.",
     "Models beyond 0.6 billion parameters, mixtures of experts, hybrid layers.",
 )
 DTYPES = ("bfloat16", "float32")

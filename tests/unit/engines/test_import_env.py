@@ -28,6 +28,14 @@ def test_what_a_trainer_keeps_out_looks_as_if_it_were_not_installed() -> None:
     assert printed(code) == "[None, None]"
 
 
+def test_single_precision_is_that_in_containers_that_would_have_it_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1")
+    code = "; import torch; print(torch.get_float32_matmul_precision())"
+    assert printed(f"import os{code}") == "high", "torch still does as it says"
+    prepared = "from rft.engines.import_env import prepare_imports; prepare_imports()"
+    assert printed(f"{prepared}{code}") == "highest"
+
+
 def test_the_metadata_of_installed_packages_is_read_once() -> None:
     code = (
         "import importlib.metadata; from rft.engines.import_env import prepare_imports; prepare_imports();"

@@ -19,6 +19,8 @@ def prepare_imports() -> None:
     # cuDNN's attention, which torch prefers on Hopper, makes a plan for each shape that it has not seen, and those of
     # micro-batches are hardly ever seen again. Not measured here: no GPU was at hand.
     os.environ.setdefault("TORCH_CUDNN_SDPA_DEPRIORITIZED", "1")
+    # NVIDIA's containers set it: products in single precision would be of ten bits, and no longer what was sampled.
+    os.environ.pop("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", None)
     prepare_products()
     keep_out_what_graders_need()
 
