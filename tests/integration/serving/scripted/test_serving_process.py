@@ -12,7 +12,7 @@ from openai import APIError, AsyncOpenAI, InternalServerError
 
 from rft.core.messages import Message, Role
 from rft.platform.api.key_repository import create_key, id_of
-from rft.platform.serving import processes
+from rft.platform.serving import giving_way, processes
 from rft.platform.serving.giving_way import give_way_to_trainer
 from rft.serving_wire.endpoint_file import read_endpoint
 from rft.serving_wire.lines import write_line
@@ -184,6 +184,18 @@ async def test_a_process_ends_for_a_trainer_but_not_in_the_middle_of_an_answer(
     await until(lambda: serving_pid(platform) is None, "it ends")
     assert await ask(client) == ANSWER
     assert pid(platform) != before
+
+
+async def test_a_process_on_the_gpu_of_jobs_has_left_it_when_a_trainer_starts(
+    platform: ServedPlatform, client: AsyncOpenAI, base_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await ask(client) == ANSWER
+    before = pid(platform)
+    monkeypatch.setattr(giving_way, "take_gpu_of_chat", lambda *_: True)  # pyright: ignore[reportUnknownLambdaType]
+    assert await give_way_to_trainer(platform.api.settings, base_model, free=1 << 50) == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(before, 0)
+    assert await ask(client) == ANSWER
 
 
 async def test_the_lease_goes_with_the_process(platform: ServedPlatform, client: AsyncOpenAI) -> None:
