@@ -1,6 +1,7 @@
 """For all tests."""
 
 import gc
+import os
 import signal
 from collections.abc import Generator
 
@@ -50,6 +51,8 @@ TOGETHER = {
 """Files that one process runs: they share one server of vLLM, one `rft up`, the buttons that were examined, tokenizers
 that take seconds to open, the process of which checks are forked."""
 
+# What they expect is what a CPU computes, and several at once would share a host's first GPU: `tests/gpu` is for those.
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
 # As in a trainer's process, and before anything of MKL is used: some tests hold the two against each other to the bit.
 prepare_products()
 keep_out_what_graders_need()
