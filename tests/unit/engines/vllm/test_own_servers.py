@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rft.core.devices import Devices
-from rft.core.spec import VllmSpec
-from rft.engines.vllm.open_engine import own_servers
+from rft.core.spec import RunSecrets, VllmSpec
+from rft.engines.vllm.open_engine import open_vllm_engine, own_servers
 from rft.engines.vllm.options import EngineOptions
 from rft.trainer.ranks.world import World, use_own_gpu
 from rft.vllm_server.process import ServerProcess
@@ -63,3 +63,21 @@ def test_a_server_can_sleep_where_it_takes_turns(tmp_path: Path) -> None:
         ((_, process),) = own_servers(changed, options, tmp_path, ports=[7001])
         assert ("--enable-sleep-mode" in process._command) is takes_turns  # pyright: ignore[reportPrivateUsage]
         assert process._environment.get("VLLM_SERVER_DEV_MODE") == ("1" if takes_turns else None)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_server_of_ours_may_take_longer_to_start_than_one_that_should_be_there(
+    model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def patience_s(**vllm: object) -> float:
+        spec = vllm_run(str(model_dir), VllmSpec.model_validate(vllm))
+        return open_vllm_engine(spec, RunSecrets(), tmp_path)._options.start_patience_s  # pyright: ignore[reportPrivateUsage]
+
+    started = list[ServerProcess]()
+
+    def ensure_running(process: ServerProcess) -> None:
+        started.append(process)
+
+    monkeypatch.setattr(ServerProcess, "ensure_running", ensure_running)
+    (tmp_path / "python").touch()
+    assert patience_s(python=str(tmp_path / "python")) == 3 * patience_s(servers=("http://10.0.0.7:8000",))
+    assert len(started) == 1

@@ -6,6 +6,7 @@ import secrets as randomness
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from transformers import AutoConfig, PretrainedConfig
@@ -28,6 +29,8 @@ from rft.vllm_server.process import ServerKeepsDying, ServerProcess
 ADAPTERS = "served_adapters"
 """Folder of the adapters that servers read."""
 LOG = "vllm.log"
+_OWN_START_S = 1800.0
+"""On a GPU it reads a large model from perhaps a shared disk, and compiles. One that dies is told at once."""
 _UNSAID_SHARE = 0.4
 """Of a GPU, where nobody has worked it out: an update beside it finds room."""
 
@@ -41,7 +44,7 @@ def open_vllm_engine(spec: RunSpec, secrets: RunSecrets, folder: Path) -> VllmEn
     if spec.vllm.servers:
         options = _options(spec, config, secrets.vllm_api_key)
         return VllmEngine([ServerAddress(url) for url in spec.vllm.servers], adapters, options)
-    options = _options(spec, config, randomness.token_urlsafe(24))
+    options = replace(_options(spec, config, randomness.token_urlsafe(24)), start_patience_s=_OWN_START_S)
     servers = own_servers(spec, options, folder, ports=_free_ports(_own_servers(spec)))
     for _, process in servers:
         process.ensure_running()
