@@ -2,6 +2,7 @@
 
 RftError
 ├── IllegalTransition    a job was asked to move where its state machine does not lead
+├── GpuLost              a GPU or its driver broke while a run computed on it
 ├── SamplerError         the engine could not answer; blame: platform
 ├── RunAborted           a run stopped on purpose (signal); nothing is lost
 ├── RunFailed            a run cannot go on; the customer is told why
@@ -19,6 +20,11 @@ class IllegalTransition(RftError):
 
 class SamplerError(RftError):
     """The sampler died or answered nonsense; whoever catches it blames the platform."""
+
+
+class GpuLost(RftError):
+    """What a GPU computes for this process is an error from now on; the run goes on from its last complete checkpoint
+    with a new one."""
 
 
 class RunAborted(RftError):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rft.core.dataset import DatasetRow
-from rft.core.errors import RftError, RunAborted, RunPaused
+from rft.core.errors import GpuLost, RftError, RunAborted, RunPaused
 from rft.core.events import RunEnded, RunStarted
 from rft.core.secret_urls import put_secret_urls
 from rft.core.spec import RunSecrets, RunSpec
@@ -43,7 +43,8 @@ def run(run_dir: Path, secrets: RunSecrets, *, on_loaded: Callable[[], None] = l
     """Train until the last step, a stop or a failure; the event log tells all of it. Raises RunDirectoryBusy.
 
     Raises DiskFull and OSError where the disk has no room: the run goes on from its last checkpoint once there is some.
-    Raises RankLost where one of its ranks has died: it goes on from there with its next launch.
+    Raises RankLost where one of its ranks has died, GpuLost where its GPU broke: it goes on from there with its next
+    launch.
     `on_loaded` is called once everything that trains is imported.
     """
     with locked(run_dir, patience_s=LOCK_PATIENCE_S):
@@ -89,6 +90,7 @@ def _ending(
             return RunEnded(outcome="stopped", best_step=checkpoints.best_step)
         if isinstance(error, RankLost):
             events.append(lost_notice(error))
+        if isinstance(error, RankLost | GpuLost):
             raise
         # What a customer's server says of its own disk may stand in an error of ours.
         if has_nothing_left(run_dir) or (not isinstance(error, RftError) and is_disk_full(error)):

@@ -21,6 +21,7 @@ _SMALLEST_TOKENS = 64
 _LARGEST_TOKENS = 2**18
 _MEMORY_INFO = Path("/proc/meminfo")
 _LIMIT, _USED = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+_BROKEN = "CUDA error"
 _TOLD_IN_WORDS = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 """Of the allocator on the CPU; of CUDA, Triton and cuBLAS, which allocate beside torch's own."""
 
@@ -54,6 +55,12 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory ran out, on whichever device."""
     is_told_by_type = isinstance(error, (torch.OutOfMemoryError, MemoryError))
     return is_told_by_type or (isinstance(error, RuntimeError) and any(one in str(error) for one in _TOLD_IN_WORDS))
+
+
+def is_gpu_lost(error: BaseException) -> bool:
+    """Whether an exception says that CUDA broke, by itself or by what was computed: all that follows breaks, too."""
+    is_told = isinstance(error, torch.AcceleratorError) or (isinstance(error, RuntimeError) and _BROKEN in str(error))
+    return is_told and not is_out_of_memory(error)
 
 
 def free_bytes(device: torch.device) -> int:

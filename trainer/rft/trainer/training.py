@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from rft.chat.chat_format import ChatFormat
 from rft.core.dataset import DatasetRow
-from rft.core.errors import RunFailed, RunPaused
+from rft.core.errors import GpuLost, RunFailed, RunPaused
 from rft.core.events import RoundRedone
 from rft.core.spec import RunSpec
 from rft.core.step_record import Optimization
@@ -49,6 +49,7 @@ from rft.trainer.run_context import RunContext
 from rft.trainer.run_health import RunHealth
 from rft.trainer.steps import Steps
 from rft.trainer.taking_turns import turns_notice, turns_of
+from rft.trainer.token_budget import is_gpu_lost, is_out_of_memory
 from rft.trainer.token_log import TokenLog
 from rft.trainer.update_dtype import update_dtype
 from rft.trainer.update_settings import UpdateSettings
@@ -62,8 +63,12 @@ def train(context: RunContext) -> None:
     try:
         with _other_ranks(context) as ranks:
             _train(context, ranks)
-    except torch.OutOfMemoryError as error:
-        raise MemoryError(str(error)) from error
+    except RuntimeError as error:
+        if is_out_of_memory(error):
+            raise MemoryError(str(error)) from error
+        if is_gpu_lost(error):
+            raise GpuLost(str(error)) from error
+        raise
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import torch
 from torch.distributed import Store  # pyright: ignore[reportPrivateImportUsage]
 from transformers import PreTrainedModel
 
-from rft.core.errors import RunPaused
+from rft.core.errors import GpuLost, RunPaused
 from rft.engines.base_model import load_base_model
 from rft.engines.tokenizer import load_tokenizer
 from rft.scratch.folder import ScratchFolder, sweep
@@ -25,7 +25,7 @@ from rft.trainer.ranks.group import NotAgreed, RankGroup, arrive, launched_store
 from rft.trainer.ranks.messages import Answer, Computed, End, Failed, Pass, Ready, Request, SetUp, Share
 from rft.trainer.ranks.sharded_base import shard_layers
 from rft.trainer.ranks.world import World
-from rft.trainer.token_budget import is_out_of_memory
+from rft.trainer.token_budget import is_gpu_lost, is_out_of_memory
 
 log = logging.getLogger(__name__)
 _FOLDER = "rft-rank-"
@@ -150,10 +150,15 @@ class _OtherRank:
 
 
 def _attempted(work: Callable[[], Answer], *, is_pass_of_all: bool = False) -> Answer:
-    """What comes of it. Raises RuntimeError in a pass of all ranks, which ends with one where another rank has gone."""
+    """What comes of it. Raises RuntimeError in a pass of all ranks, which ends with one where another rank has gone.
+
+    Raises GpuLost: this process ends then, and the run goes on with new ones.
+    """
     try:
         return work()
     except Exception as problem:
+        if is_gpu_lost(problem):
+            raise GpuLost(str(problem)) from problem
         is_memory = is_out_of_memory(problem)
         if is_pass_of_all and isinstance(problem, RuntimeError) and not is_memory:
             raise

@@ -13,7 +13,7 @@ from torch import distributed as dist
 from torch import nn
 from transformers import PreTrainedModel
 
-from rft.core.errors import RunFailed, RunPaused
+from rft.core.errors import GpuLost, RunFailed, RunPaused
 from rft.scratch.disk import EXIT_DISK_FULL, is_disk_full
 from rft.trainer.ranks.flat import flat_gradient, flat_weights, set_gradient, trained
 from rft.trainer.ranks.group import RankGroup, begin, launched_store, missing, own_store
@@ -23,7 +23,7 @@ from rft.trainer.ranks.sharded_base import shard_layers
 from rft.trainer.ranks.shares import shares
 from rft.trainer.samples import TrainingRow
 from rft.trainer.step_figures import StepFigures
-from rft.trainer.token_budget import is_out_of_memory
+from rft.trainer.token_budget import is_gpu_lost, is_out_of_memory
 
 log = logging.getLogger(__name__)
 _LOOK_S = 0.005
@@ -216,7 +216,7 @@ class OtherRanks:
                 yield
             except RuntimeError as error:
                 if self._processes is not None and self._processes.ended(within_s=_TELL_S) is None:
-                    raise BrokenPass(str(error)) from error
+                    raise (GpuLost if is_gpu_lost(error) else BrokenPass)(str(error)) from error
                 raise
 
     def _tell_lost(self, rank: int) -> None:
