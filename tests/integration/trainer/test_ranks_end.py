@@ -148,6 +148,24 @@ def test_what_breaks_in_our_own_pass_is_no_lost_rank(
         compute(*sharded, ROWS)
 
 
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [("unhandled system error\nncclSystemError: System call failed", RunPaused), ("ncclRemoteError: gone", BrokenPass)],
+)
+def test_gpus_that_cannot_reach_each_other_pause_the_run(
+    said: str,
+    expected: type[Exception],
+    sharded: tuple[OtherRanks, PolicyTrainer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(self: PolicyTrainer, rows: object) -> object:
+        raise dist.DistBackendError(f"NCCL error in: NCCLUtils.cpp:77, {said}")
+
+    monkeypatch.setattr(PolicyTrainer, "_inputs", broken)
+    with pytest.raises(expected, match=r"NCCL error in: NCCLUtils.cpp:77, (unhandled system error. .*shm|nccl)"):
+        compute(*sharded, ROWS)
+
+
 def test_a_rank_that_runs_out_of_memory_in_a_pass_of_all_tells_why_before_it_ends(
     sharded: tuple[OtherRanks, PolicyTrainer],
 ) -> None:

@@ -19,7 +19,7 @@ from rft.trainer.ranks.flat import flat_gradient, flat_weights, set_gradient, tr
 from rft.trainer.ranks.group import RankGroup, begin, launched_store, missing, own_store
 from rft.trainer.ranks.messages import Computed, End, Failed, Pass, Ready, SetUp, Share
 from rft.trainer.ranks.processes import EXIT_RANK_LOST, LaunchedRanks, RankLost, RankProcesses, loopback_for_gloo
-from rft.trainer.ranks.sharded_base import shard_layers
+from rft.trainer.ranks.sharded_base import shard_layers, unreachable
 from rft.trainer.ranks.shares import shares
 from rft.trainer.samples import TrainingRow
 from rft.trainer.step_figures import StepFigures
@@ -215,6 +215,8 @@ class OtherRanks:
             try:
                 yield
             except RuntimeError as error:
+                if (paused := unreachable(error)) is not None:
+                    raise paused from error
                 if self._processes is not None and self._processes.ended(within_s=_TELL_S) is None:
                     raise (GpuLost if is_gpu_lost(error) else BrokenPass)(str(error)) from error
                 raise

@@ -19,6 +19,7 @@ from rft.core.errors import RunPaused
 from rft.trainer.ranks.world import UNFIT
 
 OUT_OF_MEMORY = "sharded_out_of_memory"
+_GONE = "ncclRemoteError"
 
 
 def shard_layers(model: PreTrainedModel, group: dist.ProcessGroup) -> PreTrainedModel:
@@ -44,6 +45,19 @@ def shard_layers(model: PreTrainedModel, group: dist.ProcessGroup) -> PreTrained
     # It is of another class now, and transformers looks up by class what can be had of a pass, such as router logits.
     output_capturing._CAN_RECORD_REGISTRY[str(decoder.__class__)] = decoder.can_record_outputs  # pyright: ignore[reportPrivateUsage]
     return model
+
+
+def unreachable(error: RuntimeError) -> RunPaused | None:
+    """What a run is paused with whose GPUs cannot exchange their parts; None where it is another fault."""
+    if not isinstance(error, dist.DistBackendError) or _GONE in str(error):  # The latter: another rank has gone.
+        return None
+    first_line = str(error).partition("\n")[0]
+    return RunPaused(
+        UNFIT,
+        f"The ranks' GPUs cannot exchange the parts of the base model: {first_line}. Ranks in a container need its"
+        " shared memory (`--shm-size=8g`, or `--ipc=host`); with NCCL_DEBUG=INFO the job's trainer.log tells more. Then"
+        " restart the workers and resume the job.",
+    )
 
 
 def out_of_memory(tokens: int) -> RunPaused:
