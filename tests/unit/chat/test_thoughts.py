@@ -10,7 +10,7 @@ from rft.chat.opening import OpenedChat, open_chat
 from rft.chat.template import chat_environment
 from rft.chat.thinking_switch import default_thought_tokens
 from rft.core.dataset import DatasetRow, RowProblem, parse_row
-from rft.core.messages import Message, Role
+from rft.core.messages import Message, Role, ToolResult
 from tests.unit.chat.models import SOME_DAY, folder_of, opened, tokenizer_of, trl_template
 
 QUESTION = [Message(role=Role.USER, content="Why?")]
@@ -67,6 +67,49 @@ def test_a_call_in_a_thought_that_the_prompt_opened_is_made_only_where_the_thoug
     assert (made.reasoning, made.content, [one.name for one in made.tool_calls]) == (THOUGHT, "", ["search"])
     assert made.reasoning_tokens == len(encode(THOUGHT))
     assert chat_format.thought_closing(prompt, encode(f"{THOUGHT}{call[:25]}")) == [], "nothing is put into a call"
+
+
+def test_a_thought_that_results_have_opened_is_a_thought() -> None:
+    chat_format = thinking("gemma4_v5").chat_format
+    encode = chat_format.tokenizer.encode
+    call = "<|tool_call>call:search{}<tool_call|>"
+    context = [
+        *chat_format.prompt_ids(QUESTION, ()),
+        *encode(f"{call}<|tool_response>"),
+        *chat_format.suffix_ids([ToolResult(call_id="call_0", name="search", output="found")]),
+    ]
+    assert chat_format.tokenizer.decode(context).endswith("<|channel>thought\n")
+    thought = encode(THOUGHT)
+    assert chat_format.thought_limit(context, 5) == 5
+    assert chat_format.thought_closing(context, thought) == encode("<channel|>")
+    read = chat_format.parse(encode(f"{THOUGHT}<channel|>{ANSWER}"), call_id_seed=0, context_ids=context)
+    assert (read.reasoning, read.content, read.reasoning_tokens) == (THOUGHT, ANSWER, len(thought))
+    cut = chat_format.parse(thought, call_id_seed=0, context_ids=context)
+    assert (cut.reasoning, cut.content, cut.reasoning_tokens) == (THOUGHT, "", len(thought))
+    drafted = chat_format.parse(encode(f"{THOUGHT} {call}<channel|>{ANSWER}"), call_id_seed=0, context_ids=context)
+    assert (drafted.reasoning, drafted.content, drafted.tool_calls) == (f"{THOUGHT} {call}", ANSWER, ())
+    made = chat_format.parse(encode(f"{THOUGHT}{call}"), call_id_seed=0, context_ids=context)
+    assert (made.reasoning, made.content, [one.name for one in made.tool_calls]) == (THOUGHT, "", ["search"])
+    assert made.reasoning_tokens == len(thought)
+    assert chat_format.thought_closing(context, encode(f"{THOUGHT}{call[:20]}")) == []
+    opened_anew = chat_format.parse(
+        encode(f"<|channel>thought\n{THOUGHT}<channel|>{ANSWER}"), call_id_seed=0, context_ids=context
+    )
+    assert (opened_anew.reasoning, opened_anew.content) == (THOUGHT, ANSWER)
+    assert opened_anew.reasoning_tokens == len(thought)
+
+
+def test_gemma4_may_think_between_what_it_says() -> None:
+    chat_format = thinking("gemma4_v5").chat_format
+    marks = ("<|channel>thought\n", "<channel|>")
+    call = "<|tool_call>call:search{}<tool_call|>"
+    text = marks[0].join(("", f"{THOUGHT}{marks[1]}One. ", f"hm{call}{marks[1]}Two.{call}"))
+    read = chat_format.parse(chat_format.tokenizer.encode(text), call_id_seed=0)
+    assert (read.reasoning, read.content) == (f"{THOUGHT}\nhm{call}", "One. Two.")
+    assert [one.name for one in read.tool_calls] == ["search"]
+    assert read.reasoning_tokens == len(chat_format.tokenizer.encode(THOUGHT)) + len(
+        chat_format.tokenizer.encode(f"hm{call}")
+    )
 
 
 def test_where_thinking_is_off_or_unknown_there_is_nothing_to_limit() -> None:

@@ -101,6 +101,7 @@ def test_plain_text_is_told_as_it_comes() -> None:
     assert told("One <tool_call>", [1]).told == "One"
     assert told("<think>hm</think> One two", [1]).told == "One two"
     assert told("hm</think> One two", [1], is_thinking=True).told == "One two"
+    assert told("hm<channel|>One two", [1], is_thinking=True, syntax=FORMATS["gemma4"].syntax).told == "One two"
 
 
 stop_pieces = st.sampled_from(

@@ -136,8 +136,9 @@ class TemplateChatFormat:
         if marks is None or not turn.reasoning:
             return []
         spans = marks.spans(text, is_opened=is_opened)
-        if is_opened and turn.calls and spans[-1][1] == len(text):  # A call has ended it.
-            return [(spans[-1][0], text.index(turn.reasoning) + len(turn.reasoning))]
+        if is_opened and turn.calls and spans[0][1] == len(text):  # A call has ended it.
+            place = text.find(turn.reasoning)
+            return [(spans[0][0], len(text) if place < 0 else place + len(turn.reasoning))]
         return spans
 
     def _tokens_in(self, spans: Sequence[tuple[int, int]], token_ids: Sequence[int]) -> int:

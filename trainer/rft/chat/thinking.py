@@ -16,12 +16,12 @@ class ThoughtMarks:
     breaking_off: str
     """What is put behind a thought that went on for too long, so that the model goes on with its answer."""
     has_several: bool = False
-    """A turn may have more than one thought; else it may only begin with one, which the prompt may have opened."""
+    """A turn may have more than one thought; else it may only begin with one. The prompt may have opened the first."""
 
     def spans(self, text: str, *, is_opened: bool = False) -> list[tuple[int, int]]:
         """Where thoughts stand in a turn, without their marks. `is_opened`: by the prompt."""
         if self.has_several:
-            return self._several(text)
+            return self._several(text, is_opened=is_opened)
         blank = len(text) - len(text.lstrip())
         if text.startswith(self.opening, blank):
             start = blank + len(self.opening)
@@ -34,9 +34,12 @@ class ThoughtMarks:
         spans = self.spans(text, is_opened=is_opened)
         return bool(spans) and spans[-1][1] == len(text) and not text.endswith(self.closings)
 
-    def _several(self, text: str) -> list[tuple[int, int]]:
+    def _several(self, text: str, *, is_opened: bool) -> list[tuple[int, int]]:
         spans: list[tuple[int, int]] = []
         end = 0
+        if is_opened and not text.lstrip().startswith(self.opening):
+            end = self._end(text, 0)
+            spans.append((0, end))
         while (opened := text.find(self.opening, end)) >= 0:
             start = opened + len(self.opening)
             end = self._end(text, start)
