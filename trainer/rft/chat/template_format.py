@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rft.chat.chat_format import ParsedTurn
 from rft.chat.dummies import Dummies
 from rft.chat.errors import ChatTemplateError
+from rft.chat.spelled_marks import ReadableText, SpelledMarks
 from rft.chat.syntax import TurnSyntax, WrittenTurn
 from rft.chat.template_messages import result_message, template_message, template_tool
 from rft.chat.token_places import TokenPlaces
@@ -38,6 +39,7 @@ class TemplateChatFormat:
         self.syntax = syntax
         self._stop_ids = frozenset(tokenizer.stop_ids)
         self._dummies = Dummies(tokenizer, syntax)
+        self._spelled_marks = SpelledMarks(tokenizer, syntax.control_literals)
 
     @property
     def stop_token_ids(self) -> tuple[int, ...]:
@@ -110,10 +112,10 @@ class TemplateChatFormat:
     ) -> ParsedTurn:
         """Decode and read one sampled turn."""
         is_closed = bool(token_ids) and token_ids[-1] in self._stop_ids
-        text = self.tokenizer.decode(token_ids[:-1] if is_closed else token_ids)
-        text = text.replace("\x00", "\ufffd")  # No database takes it, and this text is for reading only.
+        raw_text, readable = self._decoded(token_ids[:-1] if is_closed else token_ids)
         is_opened = self.has_opened_thought(context_ids)
-        turn = self.syntax.read(text, tools, is_thinking=is_opened)
+        read = self.syntax.read(readable.text, tools, is_thinking=is_opened)
+        turn = readable.shown(read)
         calls = tuple(
             ToolCall(
                 call_id=self.syntax.shown_id(call.call_id or f"call_{call_id_seed:016x}_{number}"),
@@ -124,11 +126,17 @@ class TemplateChatFormat:
         )
         return ParsedTurn(
             content=turn.content,
-            raw_text=text,
+            raw_text=raw_text,
             tool_calls=calls,
             reasoning=turn.reasoning,
-            reasoning_tokens=self._tokens_in(self._thoughts(text, turn, is_opened=is_opened), token_ids),
+            reasoning_tokens=self._tokens_in(self._thoughts(readable.text, read, is_opened=is_opened), token_ids),
         )
+
+    def _decoded(self, token_ids: Sequence[int]) -> tuple[str, ReadableText]:
+        """The text of a turn, and what of it a reader is shown."""
+        text = self.tokenizer.decode(token_ids)
+        text = text.replace("\x00", "\ufffd")  # No database takes it, and this text is for reading only.
+        return text, self._spelled_marks.hide(text, token_ids)
 
     def _thoughts(self, text: str, turn: WrittenTurn, *, is_opened: bool) -> list[tuple[int, int]]:
         """Where they stand in the text."""
@@ -166,7 +174,7 @@ class TemplateChatFormat:
         marks = self.syntax.thought_marks
         if marks is None:
             return []
-        is_opened, text = self.has_opened_thought(context_ids), self.tokenizer.decode(token_ids)
+        is_opened, text = self.has_opened_thought(context_ids), self._decoded(token_ids)[1].text
         if not marks.is_open_at_end(text, is_opened=is_opened):
             return []
         if is_opened and self.syntax.read(text, (), is_thinking=True).calls:  # A call has ended it, or is about to.
