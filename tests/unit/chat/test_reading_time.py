@@ -36,11 +36,15 @@ HOSTILE = [
     ("glm", "<tool_call>f", f"<arg_key><tool_call>f{PAIR}v</arg_value>", "x"),
     ("qwen3_5", "", f"{XML}<parameter=a>\n", ""),
     ("qwen3_5", "", f"{XML}<parameter=a>", "</parameter>x"),
+    ("qwen3_5", "", "<function=f>\n", ""),
+    ("qwen3_5", "", "<function=f>\n</function></tool_call>\n", "x"),
+    ("qwen3_5", "<function=f>", " \n", ""),
     ("qwen3_5", XML, f"<parameter=a>{XML}<parameter=b></parameter>", "x"),
     ("deepseek_v3", DEEPSEEK, " ", ""),
     ("deepseek_v3", f"{DEEPSEEK}f\n```json", "\n", "x"),
     ("deepseek_v3", f"{DEEPSEEK}f\n```json\n", "\n```", "x"),
     ("llama3", "```", "\n", "x"),
+    ("llama3", "", "<|python_tag|>{", ""),
     ("gemma3", "```\n\n", "```\n", "x"),
     ("mistral", "", '[TOOL_CALLS][{"', ""),
     ("mistral", " [THINK]", "[/THINK", ""),
@@ -54,6 +58,9 @@ HOSTILE = [
     ("lfm2", PYTHONIC + "'", "', ", ""),
     ("lfm2", PYTHONIC + "'", "\\'", ""),
     ("lfm2", PYTHONIC, "{1:", ""),
+    ("lfm2", PYTHONIC, "'x\\', a=", "'y')]"),
+    ("gemma4", GEMMA + "{a:", '<|"|><|tool_call>call:f{a:[<|"|>,', ""),
+    ("gemma4", "<|channel>", "<|channel>x<channel|>", ""),
 ]
 
 

@@ -129,6 +129,14 @@ def test_unquoted_values_are_read_by_the_schema(key: str, written: str, value: s
     ("name", "text", "content", "expected"),
     [
         ("qwen3_5", f"<think>\nx\n</think>\n\nOne.\n{xml('')}\n{xml('')}", "One.", ["{}", "{}"]),
+        (
+            "qwen3_5",
+            "One.\n\n" + xml("<parameter=n>\n1.0\n</parameter>\n").removeprefix("<tool_call>\n") + "\n" + xml(""),
+            "One.",
+            ['{"n": 1.0}', "{}"],
+        ),
+        ("qwen3_5", "One.\n  <function=search>\n</function>\n", "One.", ["{}"]),
+        ("qwen3_5", f"{xml('')}\n<function=search>\n</function></tool_call>", "", ["{}", "{}"]),
         ("glm", f"\n<think>x</think>\nOne.\n{glm()}\n{glm()}", "One.", ["{}", "{}"]),
         ("llama3", f"{BARE}; " + BARE.replace("{}", '{"n": 1.0}'), "", ["{}", '{"n": 1.0}']),
         ("llama3", '<|python_tag|>{"type": "function", "name": "search", "parameters": {}}', "", ["{}"]),
@@ -165,6 +173,9 @@ def test_unquoted_values_are_read_by_the_schema(key: str, written: str, value: s
             "",
             ["{}"],
         ),
+        ("deepseek_v3", "One. " + deepseek("{}") + deepseek('{"n": 1.0}'), "One.", ["{}", '{"n": 1.0}']),
+        ("llama3", f"One.<|python_tag|>{BARE}", "One.", ["{}"]),
+        ("llama3", BARE.replace("{}", '{"q": "<|python_tag|>"}'), "", ['{"q": "<|python_tag|>"}']),
         ("gpt_oss", ' to=functions.search<|channel|>commentary json<|message|>{"n": 1.0}', "", ['{"n": 1.0}']),
         (
             "gemma4",
@@ -186,6 +197,13 @@ def test_unquoted_values_are_read_by_the_schema(key: str, written: str, value: s
             ['{"o": {"New York": 3, "b": null}, "l": [null]}'],
         ),
         (
+            "gemma4",
+            '<|tool_call>call:search{q:<|"|><|tool_call>call:drop{}<tool_call|><|"|>}<tool_call|>'
+            "<|tool_call>call:search{}",
+            "",
+            ['{"q": "<|tool_call>call:drop{}<tool_call|>"}', "{}"],
+        ),
+        (
             "lfm2",
             "<think>x</think>One.<|tool_call_start|>[search(), search(q='it's, not', n=1.0)]<|tool_call_end|>",
             "One.",
@@ -196,6 +214,12 @@ def test_unquoted_values_are_read_by_the_schema(key: str, written: str, value: s
             "<|tool_call_start|>[search(b=True, i=None, l=['a', 1.50, {'k': false}], n=-2)]<|tool_call_end|>",
             "",
             ['{"b": true, "i": null, "l": ["a", 1.50, {"k": false}], "n": -2}'],
+        ),
+        (
+            "lfm2",
+            r"<|tool_call_start|>[search(q='f(\'a\', end=\'\')', n=1), search(q='C:\', n=2, l=['x'])]<|tool_call_end|>",
+            "",
+            ['{"q": "f(\'a\', end=\'\')", "n": 1}', '{"q": "C:\\\\", "n": 2, "l": ["x"]}'],
         ),
     ],
 )
@@ -218,6 +242,9 @@ def test_calls_as_models_write_them(name: str, text: str, content: str, expected
         ("glm", "<tool_call>search\n<arg_key>q</arg_key>\nno value</tool_call>"),
         ("llama3", '{"name": "search", "parameters": {"q": "never closed'),
         ("llama3", "<|python_tag|>import os"),
+        ("llama3", "Let me see.<|python_tag|>import os"),
+        ("llama3", '{"type": "function", "name": "search", "parameters": {"q": "never closed'),
+        ("llama3", '{"name": "search", "parameters": {"q": "<|python_tag|>'),
         ("mistral", "[TOOL_CALLS]"),
         ("mistral", '[TOOL_CALLS][{"name": "search", "arguments": {}}'),
         ("mistral", '[TOOL_CALLS][{"name": "search", "arguments": {}}] and more'),
@@ -226,6 +253,8 @@ def test_calls_as_models_write_them(name: str, text: str, content: str, expected
         ("gpt_oss", gpt("no json")),
         ("gemma4", '<|tool_call>call:search{q:<|"|>never closed<tool_call|>'),
         ("gemma4", "<|tool_call>search{}<tool_call|>"),
+        ("gemma4", "<|tool_call>call:search{<tool_call|>It is about: 5}"),
+        ("gemma4", '<|tool_call>call:search{<|"|>q<|"|>} and: 5}<tool_call|>'),
         ("gemma4", "<|tool_call>call:search" + "{a:" * 500 + "<tool_call|>"),
         ("lfm2", "<|tool_call_start|>[search('positional')]<|tool_call_end|>"),
         ("lfm2", "<|tool_call_start|>[search(q=os.system('x'))]<|tool_call_end|>"),
@@ -257,6 +286,22 @@ def test_mistrals_calls_behind_one_that_cannot_be_read_are_read() -> None:
 )
 def test_an_answer_is_no_call(name: str, text: str) -> None:
     assert read(name, text) == WrittenTurn(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "One.\n<function=search>\n</function>\nTwo.",
+        f"One.\n<function=search>\n</function>\n</tool_call>\nTwo.\n{xml('')}",
+        "One: <function=search>\n</function>",
+        "<function=other>\n</function>\n</tool_call>",
+        "<function=search>\n<parameter=q>\nnever closed",
+    ],
+)
+def test_a_function_without_its_opening_mark_is_a_call_only_where_it_ends_the_turn(text: str) -> None:
+    turn = read("qwen3_5", text)
+    assert [call.arguments for call in turn.calls] == ["{}"] * text.count("<tool_call>")
+    assert turn.content == text.partition("<tool_call>")[0].strip()
 
 
 def test_mistral_takes_no_other_ids_than_nine_letters_and_digits() -> None:

@@ -62,7 +62,7 @@ FORMATS: dict[str, Format] = {
         Format(Gemma4Syntax()),
         Format(PythonicSyntax()),
         Format(
-            BareJsonSyntax("llama3", markers=("<|start_header_id|>",), stop_literals=("<|eom_id|>",)),
+            BareJsonSyntax("llama3", markers=("<|start_header_id|>",), stop_literals=("<|eom_id|>",), has_tag=True),
         ),
         Format(
             BareJsonSyntax("gemma3", markers=("<start_of_turn>",), stop_literals=("<end_of_turn>",)),

@@ -11,7 +11,9 @@ _PYTHON_TAG, _END_OF_MESSAGE = "<|python_tag|>", "<|eom_id|>"
 _FENCE = "```"
 """Texts that do not end with it are not held against the pattern, which would try every line break in vain."""
 _FENCED = re.compile(rf"\A{_FENCE}(?:json|tool_code|tool_call)?\s*\n(.*){_FENCE}\Z", re.DOTALL)
-_BEGUN = re.compile(r'\{\s*"name"\s*:\s*"[^"]*"\s*,\s*"(?:parameters|arguments)"\s*:')
+_BEGUN = re.compile(
+    r'\{\s*(?:"type"\s*:\s*"function"\s*,\s*)?"name"\s*:\s*"[^"]*"\s*,\s*"(?:parameters|arguments)"\s*:'
+)
 _NAME_AND = {"parameters", "arguments"}
 
 
@@ -23,10 +25,14 @@ class BareJsonSyntax(PlainIds):
     thought_marks = None
     call_shape = "nothing but a JSON object with a string `name` and an object `parameters`"
 
-    def __init__(self, name: str, *, markers: tuple[str, ...], stop_literals: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, name: str, *, markers: tuple[str, ...], stop_literals: tuple[str, ...] = (), has_tag: bool = False
+    ) -> None:
+        """`has_tag`: `<|python_tag|>` is a token of the family's."""
         self.name = name
         self.markers = markers
         self.stop_literals = stop_literals
+        self._has_tag = has_tag
 
     def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:
         """An answer may be JSON, too: only an object that begins with `name` and `parameters` is taken for a call.
@@ -34,17 +40,31 @@ class BareJsonSyntax(PlainIds):
         One that begins so and cannot be read is told to the model; so is whatever follows `<|python_tag|>`.
         """
         del tools, is_thinking
-        body = text.strip()
-        is_tagged = body.startswith(_PYTHON_TAG)
-        body = body.removeprefix(_PYTHON_TAG).removesuffix(_END_OF_MESSAGE).strip()
-        fenced = _FENCED.match(body) if body.endswith(_FENCE) else None
-        body = fenced[1].strip() if fenced is not None else body
-        try:
-            return WrittenTurn("", _read_calls(body))
-        except (ValueError, RecursionError):
-            if is_tagged or _BEGUN.match(body):
-                return WrittenTurn("", (unreadable(body),))
+        body = _body(text)
+        if (calls := _calls_of(body)) is not None:
+            return WrittenTurn("", calls)
+        if _BEGUN.match(body):
+            return WrittenTurn("", (unreadable(body),))
+        said, tag, tagged = text.partition(_PYTHON_TAG) if self._has_tag else (text, "", "")
+        if not tag:
             return WrittenTurn(text.strip())
+        body = _body(tagged)
+        return WrittenTurn(said.strip(), _calls_of(body) or (unreadable(body),))
+
+
+def _body(text: str) -> str:
+    """Without what may stand around all calls."""
+    body = text.strip().removesuffix(_END_OF_MESSAGE).strip()
+    fenced = _FENCED.match(body) if body.endswith(_FENCE) else None
+    return body if fenced is None else fenced[1].strip()
+
+
+def _calls_of(body: str) -> tuple[WrittenCall, ...] | None:
+    """None where it is anything else."""
+    try:
+        return _read_calls(body)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _read_calls(text: str) -> tuple[WrittenCall, ...]:

@@ -16,20 +16,37 @@ ReadBlock: TypeAlias = Callable[[int], tuple[WrittenCall, int]]
 
 
 def read_blocks(
-    text: str, *, opening: str, reader: Callable[[str], ReadBlock], is_thinking: bool = False
+    text: str,
+    *,
+    opening: str,
+    reader: Callable[[str], ReadBlock],
+    is_thinking: bool = False,
+    unopened: str | None = None,
 ) -> WrittenTurn:
-    """The calls of all blocks; what stands outside of them is what the model said. `reader`: of blocks in a text."""
+    """The calls of all blocks; what stands outside of them is what the model said. `reader`: of blocks in a text.
+
+    `unopened`: a pattern in front of blocks that lack their opening mark. They count where nothing but calls follows.
+    """
     reasoning, visible = split_thinking(text, call_open=opening, is_opened=is_thinking)
     read_block = reader(visible)
+    pattern = re.escape(opening) if unopened is None else f"{re.escape(opening)}|{unopened}"
+    openings = Places(re.compile(pattern, re.MULTILINE), visible)
     pieces: list[str] = []
     calls: list[WrittenCall] = []
-    start = 0
-    while (opened := visible.find(opening, start)) >= 0:
-        pieces.append(visible[start:opened])
-        call, start = read_block(opened + len(opening))
+    start, lacking = 0, False
+    while (opened := openings.next(start)) is not None:
+        said = visible[start : opened[0]]
+        is_lacking = not visible.startswith(opening, opened[0])
+        call, start = read_block(opened[1])
+        if (lacking and said.strip()) or (is_lacking and not call.name):
+            break
+        lacking = lacking or is_lacking
+        pieces.append(said)
         calls.append(call)
-    pieces.append(visible[start:])
-    return WrittenTurn("".join(pieces).strip(), tuple(calls), reasoning)
+    else:
+        if not (lacking and visible[start:].strip()):
+            return WrittenTurn("".join((*pieces, visible[start:])).strip(), tuple(calls), reasoning)
+    return read_blocks(text, opening=opening, reader=reader, is_thinking=is_thinking)
 
 
 class Places:

@@ -29,16 +29,17 @@ class DeepSeekSyntax(PlainIds):
     call_shape = "the tool's name, then its arguments as one JSON object in a block that ```json opens and ``` closes"
 
     def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:
-        """A call that is neither shape cannot be read; so is a section without a call."""
+        """A call that is neither shape cannot be read; so is each section without a call."""
         del tools
         reasoning, visible = split_thinking(text, call_open=_CALLS, is_opened=is_thinking)
-        content, opened, section = visible.partition(_CALLS)
-        if not opened:
-            return WrittenTurn(visible.strip(), (), reasoning)
-        section = section.partition(_CALLS_END)[0]
-        _, *blocks = section.split(_CALL)
-        calls = tuple(_read_block(block) for block in blocks) or (unreadable(section),)
-        return WrittenTurn(content.strip(), calls, reasoning)
+        content, *sections = visible.split(_CALLS)
+        said, calls = [content], list[WrittenCall]()
+        for section in sections:
+            body, _, after = section.partition(_CALLS_END)
+            _, *blocks = body.split(_CALL)
+            calls.extend(map(_read_block, blocks) if blocks else [unreadable(body)])
+            said.append(after)
+        return WrittenTurn("".join(said).strip(), tuple(calls), reasoning)
 
 
 def _read_block(block: str) -> WrittenCall:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from rft.chat.argument_types import object_text
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn, unreadable
+from rft.chat.syntaxes.blocks import Places
 from rft.chat.thinking import THINK_TAGS, split_thinking
 from rft.core.foreign_json import encodable
 from rft.core.messages import ToolSchema
@@ -17,7 +18,9 @@ _JSON_NAMES = {"true": "true", "false": "false", "null": "null"}
 """Templates print lists and objects as JSON."""
 _HEAD = re.compile(r"\s*([^\s(),\[\]'\"=]+)\(\s*")
 _KEY = re.compile(r"([^\s=(),]+)\s*=\s*")
-_STRING_END = re.compile(r"['\"](?=\s*(?:,\s*[^\s=(),]+\s*=|\)\s*(?:,|\]|\Z)))")
+_BEHIND_STRING = r"(?=\s*(?:,\s*[^\s=(),]+\s*=|\)\s*(?:,|\]|\Z)))"
+_STRING_ENDS = {quote: re.compile(quote + _BEHIND_STRING) for quote in "'\""}
+_UNESCAPED_ENDS = {quote: re.compile(rf"(?<!\\)(?:\\\\)*{quote}{_BEHIND_STRING}") for quote in "'\""}
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BETWEEN_ARGUMENTS, _BETWEEN_CALLS = re.compile(r"\s*(,\s*|\))"), re.compile(r"\s*(,|\]\s*\Z)")
 
@@ -61,9 +64,9 @@ def _read_calls(text: str) -> tuple[WrittenCall, ...]:
     if not text.startswith("["):
         raise ValueError("not a list of calls")
     calls: list[WrittenCall] = []
-    position = 1
+    strings, position = _Strings(text), 1
     while True:
-        call, position = _read_call(text, position)
+        call, position = _read_call(text, position, strings)
         calls.append(call)
         between = _expect(_BETWEEN_CALLS, text, position)
         position = between.end()
@@ -71,7 +74,7 @@ def _read_calls(text: str) -> tuple[WrittenCall, ...]:
             return tuple(calls)
 
 
-def _read_call(text: str, position: int) -> tuple[WrittenCall, int]:
+def _read_call(text: str, position: int, strings: "_Strings") -> tuple[WrittenCall, int]:
     head = _expect(_HEAD, text, position)
     arguments: dict[str, str] = {}
     position = head.end()
@@ -79,37 +82,56 @@ def _read_call(text: str, position: int) -> tuple[WrittenCall, int]:
         return WrittenCall(encodable(head[1]), "{}"), position + 1
     while True:
         key = _expect(_KEY, text, position)
-        arguments[key[1]], position = _read_value(text, key.end())
+        arguments[key[1]], position = _read_value(text, key.end(), strings)
         between = _expect(_BETWEEN_ARGUMENTS, text, position)
         position = between.end()
         if between[1] == ")":
             return WrittenCall(encodable(head[1]), object_text(arguments)), position
 
 
-def _read_value(text: str, start: int) -> tuple[str, int]:
+def _read_value(text: str, start: int, strings: "_Strings") -> tuple[str, int]:
     """The JSON text of the value at `start`, and its end."""
     if text[start : start + 1] in ("'", '"'):
-        return _read_string(text, start)
+        return strings.read(start)
     end = _end_of_literal(text, start)
     literal = text[start:end].strip()
     return _json_of(_parsed(literal), _Source(literal)), end
 
 
-def _read_string(text: str, start: int) -> tuple[str, int]:
-    """To the quote behind which the next argument or call begins: those before it are part of the string."""
-    for found in _STRING_END.finditer(text, start + 1):
-        if found[0] == text[start]:
-            return json.dumps(encodable(_unescaped(text[start : found.end()])), ensure_ascii=False), found.end()
-    raise ValueError("a string does not end")
+class _Strings:
+    """The strings of a section, some with quotes in them as they are: templates do not all escape them."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._ends = {quote: Places(pattern, text) for quote, pattern in _STRING_ENDS.items()}
+        self._unescaped_ends = {quote: Places(pattern, text) for quote, pattern in _UNESCAPED_ENDS.items()}
+        self._misread: set[int] = set()
+        """Ends up to which Python reads no string: it is asked once, however many strings might end there."""
+
+    def read(self, start: int) -> tuple[str, int]:
+        """The JSON text of the string at `start`, and its end: the quote behind which the next argument or call begins.
+
+        One that is escaped is a part of what Python reads; where that reads nothing, the characters are as they stand.
+        """
+        quote = self._text[start]
+        first, unescaped = (ends[quote].next(start + 1) for ends in (self._ends, self._unescaped_ends))
+        if first is None:
+            raise ValueError("a string does not end")
+        end = first[1] if unescaped is None else unescaped[1]
+        string = None if end in self._misread else _python_string(self._text[start:end])
+        if string is None:
+            self._misread.add(end)
+            string, end = self._text[start + 1 : first[1] - 1], first[1]
+        return json.dumps(encodable(string), ensure_ascii=False), end
 
 
-def _unescaped(written: str) -> str:
-    """What Python reads; the characters as they stand where it reads nothing."""
+def _python_string(written: str) -> str | None:
+    """What Python reads; None where it reads no string."""
     try:
         node = _parsed(written)
     except (ValueError, SyntaxError):
-        return written[1:-1]
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else written[1:-1]
+        return None
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def _end_of_literal(text: str, start: int) -> int:

@@ -26,10 +26,24 @@ class XmlParametersSyntax(PlainIds):
     call_shape = "`<function=NAME>`, `<parameter=KEY>VALUE</parameter>` for each argument, then `</function>`"
 
     def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:
-        """A block that is not one function with parameters cannot be read."""
+        """A block that is not one function with parameters cannot be read.
+
+        Qwen3-Coder leaves out `<tool_call>` now and then, mostly behind what it says: a function of `tools` that begins
+        a line is a call without it, too, where it ends the turn.
+        """
         return read_blocks(
-            text, opening=_OPEN, reader=lambda visible: _Blocks(visible, tools).read, is_thinking=is_thinking
+            text,
+            opening=_OPEN,
+            reader=lambda visible: _Blocks(visible, tools).read,
+            is_thinking=is_thinking,
+            unopened=_unopened(tools) if "<function=" in text else None,
         )
+
+
+def _unopened(tools: Sequence[ToolSchema]) -> str | None:
+    """What stands in front of a function that lacks its opening mark."""
+    names = "|".join(re.escape(tool.name) for tool in tools)
+    return rf"^[ \t]*(?=<function=(?:{names})>)" if names else None
 
 
 class _Blocks:
