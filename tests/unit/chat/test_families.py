@@ -1,5 +1,6 @@
 """Every family's native calls are read, and what follows a call is what the template writes there."""
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -186,6 +187,29 @@ def test_a_model_without_a_template_is_opened_with_the_one_that_its_check_found(
     chat = open_model_chat(str(tmp_path), load_tokenizer(str(tmp_path)))
     assert (found.problem, found.chat_format, found.is_template_shipped) == (None, "gemma3", True)
     assert (chat.name, chat.template.fingerprint) == ("gemma3", found.template_fingerprint)
+
+
+CHATML = """\
+{%- for message in messages -%}
+{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{- '<|im_start|>assistant\\n' -}}
+{%- endif -%}
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "model_type", "name"), [("gemma", "gemma2", "gemma3"), ("deepseekv3", "deepseek_v3", "deepseek_v3")]
+)
+def test_a_model_of_a_known_architecture_that_talks_otherwise_is_given_no_template(
+    model: str, model_type: str, name: str
+) -> None:
+    """Fine-tunes of Gemma that were taught ChatML, and models of other makers with DeepSeek's architecture."""
+    folder = dataclasses.replace(folder_of(model), template=CHATML, model_type=model_type)
+    with pytest.raises(ChatTemplateError, match="no place for tool calls in any syntax known here"):
+        open_chat(folder, now=SOME_DAY)
+    assert open_chat(folder, wanted=name, now=SOME_DAY).is_shipped, "but by its name"
 
 
 def test_control_tokens_are_found_whatever_their_flag() -> None:

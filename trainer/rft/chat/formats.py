@@ -28,7 +28,7 @@ class Format:
     shipped: str | None = None
     """File of a template of ours."""
     model_types: tuple[str, ...] = ()
-    """Architectures that the shipped template is made for."""
+    """Architectures that the shipped template is made for, where a model has none."""
     replaces: tuple[str, ...] = ()
     """Fingerprints of the templates that it stands in for; none: of all that write the syntax."""
 
@@ -42,8 +42,9 @@ class Format:
         return any(marker in template for marker in self.syntax.markers)
 
     def may_replace(self, template: str | None, model_type: str | None) -> bool:
-        """Whether the shipped template is made for a model with this template."""
-        if model_type in self.model_types or template is None:
+        """Whether the shipped template is made for a model with this template: an architecture says nothing of how a
+        model that has one was taught to talk."""
+        if template is None:
             return model_type in self.model_types
         return fingerprint(template) in self.replaces if self.replaces else self.is_written_by(template)
 
