@@ -257,6 +257,7 @@ def test_calls_as_models_write_them(name: str, text: str, content: str, expected
         ("gemma4", '<|tool_call>call:search{<|"|>q<|"|>} and: 5}<tool_call|>'),
         ("gemma4", "<|tool_call>call:search" + "{a:" * 500 + "<tool_call|>"),
         ("lfm2", "<|tool_call_start|>[search('positional')]<|tool_call_end|>"),
+        ("lfm2", "<|tool_call_start|>[search(q='print('a', end='')')]<|tool_call_end|>"),
         ("lfm2", "<|tool_call_start|>[search(q=os.system('x'))]<|tool_call_end|>"),
         ("lfm2", "<|tool_call_start|>[search(q=" + "[" * 5000 + ")]<|tool_call_end|>"),
     ],

@@ -4,7 +4,7 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from rft.chat.argument_types import object_text
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn, unreadable
@@ -21,6 +21,7 @@ _KEY = re.compile(r"([^\s=(),]+)\s*=\s*")
 _BEHIND_STRING = r"(?=\s*(?:,\s*[^\s=(),]+\s*=|\)\s*(?:,|\]|\Z)))"
 _STRING_ENDS = {quote: re.compile(quote + _BEHIND_STRING) for quote in "'\""}
 _UNESCAPED_ENDS = {quote: re.compile(rf"(?<!\\)(?:\\\\)*{quote}{_BEHIND_STRING}") for quote in "'\""}
+_NEXT_KEY = re.compile(r"\s*,\s*([^\s=(),]+)\s*=")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BETWEEN_ARGUMENTS, _BETWEEN_CALLS = re.compile(r"\s*(,\s*|\))"), re.compile(r"\s*(,|\]\s*\Z)")
 
@@ -40,33 +41,39 @@ class PythonicSyntax(PlainIds):
 
     def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:
         """A section that is not a list of calls with named arguments cannot be read."""
-        del tools
+        keys = {tool.name: _keys(tool) for tool in tools}
         reasoning, visible = split_thinking(text, call_open=_OPEN, is_opened=is_thinking)
         content, *sections = visible.split(_OPEN)
         said, calls = [content], list[WrittenCall]()
         for section in sections:
             body, _, after = section.partition(_CLOSE)
-            calls.extend(_read_section(body))
+            calls.extend(_read_section(body, keys))
             said.append(after)
         return WrittenTurn("".join(said).strip(), tuple(calls), reasoning)
 
 
-def _read_section(text: str) -> tuple[WrittenCall, ...]:
+def _keys(tool: ToolSchema) -> Collection[str] | None:
+    """Those that its schema names; None where it names none."""
+    properties = tool.parameters.get("properties")
+    return properties if isinstance(properties, dict) and properties else None
+
+
+def _read_section(text: str, keys: Mapping[str, Collection[str] | None]) -> tuple[WrittenCall, ...]:
     """All calls of a list, or one call that cannot be read."""
     try:
-        return _read_calls(text.strip())
+        return _read_calls(text.strip(), keys)
     except (ValueError, SyntaxError, RecursionError, MemoryError):  # What Python's own parser raises of bad literals.
         return (unreadable(text),)
 
 
-def _read_calls(text: str) -> tuple[WrittenCall, ...]:
+def _read_calls(text: str, keys: Mapping[str, Collection[str] | None]) -> tuple[WrittenCall, ...]:
     """Not by Python's parser as a whole: names may hold hyphens, and templates leave quotes in strings as they are."""
     if not text.startswith("["):
         raise ValueError("not a list of calls")
     calls: list[WrittenCall] = []
     strings, position = _Strings(text), 1
     while True:
-        call, position = _read_call(text, position, strings)
+        call, position = _read_call(text, position, strings, keys)
         calls.append(call)
         between = _expect(_BETWEEN_CALLS, text, position)
         position = between.end()
@@ -74,7 +81,9 @@ def _read_calls(text: str) -> tuple[WrittenCall, ...]:
             return tuple(calls)
 
 
-def _read_call(text: str, position: int, strings: "_Strings") -> tuple[WrittenCall, int]:
+def _read_call(
+    text: str, position: int, strings: "_Strings", keys: Mapping[str, Collection[str] | None]
+) -> tuple[WrittenCall, int]:
     head = _expect(_HEAD, text, position)
     arguments: dict[str, str] = {}
     position = head.end()
@@ -82,17 +91,17 @@ def _read_call(text: str, position: int, strings: "_Strings") -> tuple[WrittenCa
         return WrittenCall(encodable(head[1]), "{}"), position + 1
     while True:
         key = _expect(_KEY, text, position)
-        arguments[key[1]], position = _read_value(text, key.end(), strings)
+        arguments[key[1]], position = _read_value(text, key.end(), strings, keys.get(head[1]))
         between = _expect(_BETWEEN_ARGUMENTS, text, position)
         position = between.end()
         if between[1] == ")":
             return WrittenCall(encodable(head[1]), object_text(arguments)), position
 
 
-def _read_value(text: str, start: int, strings: "_Strings") -> tuple[str, int]:
-    """The JSON text of the value at `start`, and its end."""
+def _read_value(text: str, start: int, strings: "_Strings", keys: Collection[str] | None) -> tuple[str, int]:
+    """The JSON text of the value at `start`, and its end. `keys`: of all arguments that the tool has."""
     if text[start : start + 1] in ("'", '"'):
-        return strings.read(start)
+        return strings.read(start, keys)
     end = _end_of_literal(text, start)
     literal = text[start:end].strip()
     return _json_of(_parsed(literal), _Source(literal)), end
@@ -108,10 +117,11 @@ class _Strings:
         self._misread: set[int] = set()
         """Ends up to which Python reads no string: it is asked once, however many strings might end there."""
 
-    def read(self, start: int) -> tuple[str, int]:
+    def read(self, start: int, keys: Collection[str] | None) -> tuple[str, int]:
         """The JSON text of the string at `start`, and its end: the quote behind which the next argument or call begins.
 
         One that is escaped is a part of what Python reads; where that reads nothing, the characters are as they stand.
+        They may be code, such as `print('a', end='')`: what begins no argument that the tool has leaves the end open.
         """
         quote = self._text[start]
         first, unescaped = (ends[quote].next(start + 1) for ends in (self._ends, self._unescaped_ends))
@@ -122,6 +132,9 @@ class _Strings:
         if string is None:
             self._misread.add(end)
             string, end = self._text[start + 1 : first[1] - 1], first[1]
+            key = _NEXT_KEY.match(self._text, end)
+            if keys is not None and key is not None and key[1] not in keys:
+                raise ValueError("where a string ends cannot be told")
         return json.dumps(encodable(string), ensure_ascii=False), end
 
 
