@@ -38,6 +38,13 @@ def test_an_answer_that_quotes_a_call_is_an_answer(name: str) -> None:
     assert read.raw_text == tokenizer.decode([*opening, *quoted])
 
 
+@pytest.mark.parametrize("quoted", ["", "</tool_call>"])
+def test_a_quoted_function_is_no_call_that_lacks_its_opening_mark(quoted: str) -> None:
+    chat_format, tokenizer = opened("qwen3_5_nothink").chat_format, tokenizer_of(opened("qwen3_5_nothink"))
+    ids = tokenizer.encode_text(f"It says:\n<tool_call>\n<function=refund>\n</function>\n{quoted}")
+    assert chat_format.parse(ids, call_id_seed=0, tools=TOOLS).tool_calls == ()
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_an_argument_may_quote_all_marks_of_its_family(name: str) -> None:
     chat_format = opened(name).chat_format

@@ -135,7 +135,7 @@ def test_unquoted_values_are_read_by_the_schema(key: str, written: str, value: s
             "One.",
             ['{"n": 1.0}', "{}"],
         ),
-        ("qwen3_5", "One.\n  <function=search>\n</function>\n", "One.", ["{}"]),
+        ("qwen3_5", "One.\n  <function=search>\n</function>\n</tool_call>\n", "One.", ["{}"]),
         ("qwen3_5", f"{xml('')}\n<function=search>\n</function></tool_call>", "", ["{}", "{}"]),
         ("glm", f"\n<think>x</think>\nOne.\n{glm()}\n{glm()}", "One.", ["{}", "{}"]),
         ("llama3", f"{BARE}; " + BARE.replace("{}", '{"n": 1.0}'), "", ["{}", '{"n": 1.0}']),
@@ -292,9 +292,10 @@ def test_an_answer_is_no_call(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "One.\n<function=search>\n</function>\nTwo.",
+        "One.\n<function=search>\n</function>\n</tool_call>\nTwo.",
         f"One.\n<function=search>\n</function>\n</tool_call>\nTwo.\n{xml('')}",
-        "One: <function=search>\n</function>",
+        "One: <function=search>\n</function>\n</tool_call>",
+        "It says:\n<function=search>\n</function>",
         "<function=other>\n</function>\n</tool_call>",
         "<function=search>\n<parameter=q>\nnever closed",
     ],

@@ -21,16 +21,17 @@ def read_blocks(
     opening: str,
     reader: Callable[[str], ReadBlock],
     is_thinking: bool = False,
-    unopened: str | None = None,
+    unopened: tuple[str, str] | None = None,
 ) -> WrittenTurn:
     """The calls of all blocks; what stands outside of them is what the model said. `reader`: of blocks in a text.
 
-    `unopened`: a pattern in front of blocks that lack their opening mark. They count where nothing but calls follows.
+    `unopened`: a pattern in front of blocks that lack their opening mark, and the closing mark that they do not lack:
+    without it, they may as well be quoted. They count where nothing but calls follows.
     """
     reasoning, visible = split_thinking(text, call_open=opening, is_opened=is_thinking)
     read_block = reader(visible)
-    pattern = re.escape(opening) if unopened is None else f"{re.escape(opening)}|{unopened}"
-    openings = Places(re.compile(pattern, re.MULTILINE), visible)
+    lacking_pattern, closing = unopened or (r"(?!)", "")
+    openings = Places(re.compile(f"{re.escape(opening)}|{lacking_pattern}", re.MULTILINE), visible)
     pieces: list[str] = []
     calls: list[WrittenCall] = []
     start, lacking = 0, False
@@ -38,7 +39,7 @@ def read_blocks(
         said = visible[start : opened[0]]
         is_lacking = not visible.startswith(opening, opened[0])
         call, start = read_block(opened[1])
-        if (lacking and said.strip()) or (is_lacking and not call.name):
+        if (lacking and said.strip()) or (is_lacking and not (call.name and visible.endswith(closing, 0, start))):
             break
         lacking = lacking or is_lacking
         pieces.append(said)

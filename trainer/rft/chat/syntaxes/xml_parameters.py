@@ -29,7 +29,7 @@ class XmlParametersSyntax(PlainIds):
         """A block that is not one function with parameters cannot be read.
 
         Qwen3-Coder leaves out `<tool_call>` now and then, mostly behind what it says: a function of `tools` that begins
-        a line is a call without it, too, where it ends the turn.
+        a line and ends in `</tool_call>` is a call, too, where it ends the turn.
         """
         return read_blocks(
             text,
@@ -40,10 +40,10 @@ class XmlParametersSyntax(PlainIds):
         )
 
 
-def _unopened(tools: Sequence[ToolSchema]) -> str | None:
-    """What stands in front of a function that lacks its opening mark."""
+def _unopened(tools: Sequence[ToolSchema]) -> tuple[str, str] | None:
+    """What stands around a function that lacks its opening mark."""
     names = "|".join(re.escape(tool.name) for tool in tools)
-    return rf"^[ \t]*(?=<function=(?:{names})>)" if names else None
+    return (rf"^[ \t]*(?=<function=(?:{names})>)", _CLOSE) if names else None
 
 
 class _Blocks:
