@@ -14,6 +14,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
+from rft.core.open_files import allow_many_open_files
 from rft.platform.api import error_handlers
 from rft.platform.api.admission import AdmissionMonitor
 from rft.platform.api.authentication import PREFIX, AuthenticationMiddleware
@@ -210,6 +211,7 @@ def _lifespan(config: Settings, enqueuer: Enqueuer | None, *, has_reconciler: bo
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        allow_many_open_files()  # Whoever starts uvicorn by hand has the few that a shell or a service begins with.
         # A burst of requests that takes all connections must not keep lost jobs lost.
         async with Database(url) as database, Database(url, max_connections=1) as own_connection:
             secret_box = SecretBox.at(config.home)

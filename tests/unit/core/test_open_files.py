@@ -30,3 +30,19 @@ def test_no_more_than_enough_is_taken() -> None:
     shown = subprocess.run([sys.executable, "-c", SHOWN], capture_output=True, text=True, check=True)
     assert 0 < int(shown.stdout.split()[0]) <= max(ENOUGH, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     assert int(shown.stdout.split()[1]) == hard
+
+
+def test_a_worker_that_is_started_by_hand_has_as_many() -> None:
+    """Not through `rft`, which raises the limit of all that it starts."""
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 300))
+
+    started = (
+        "from resource import RLIMIT_NOFILE, getrlimit; from rft.platform.embedded import worker_process as started;"
+        " started.celery_main = lambda: print(*getrlimit(RLIMIT_NOFILE)); started.main()"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", started], preexec_fn=limited, capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.split() == ["300", "300"]

@@ -4,12 +4,14 @@ import sys
 
 from celery.__main__ import main as celery_main
 
+from rft.core.open_files import allow_many_open_files
 from rft.platform.settings import settings
 from rft.platform.worker.tasks import worker_arguments
 
 
 def main() -> None:
     """Work until SIGTERM: then tasks stop their trainers and end."""
+    allow_many_open_files()  # Evals and rehearsals call endpoints from this process's children.
     sys.argv[1:] = worker_arguments(settings())
     celery_main()
 
