@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from redis import Redis
 
 from rft.platform.embedded.faults import AlreadyRunning, StartFailed
-from rft.platform.embedded.home import Home
+from rft.platform.embedded.home import Home, State
 from rft.platform.embedded.postgres import EmbeddedPostgres
 from rft.platform.embedded.process import identify, stop, wait_until
 from rft.platform.embedded.valkey import EmbeddedValkey
@@ -126,6 +127,43 @@ async def test_valkey_keeps_its_queue_over_kill(held: Home) -> None:
     with Redis(unix_socket_path=str(server.socket), decode_responses=True) as client:
         assert client.lrange("train", 0, -1) == ["message"]
     await server.stop()
+
+
+async def test_a_copy_of_a_home_leaves_the_other_one_alone(held: Home, postgres: EmbeddedPostgres) -> None:
+    """As whoever tries a backup starts it, beside the platform that it is of."""
+    place = held.path.with_name("copy")
+    await postgres.stop()
+    await asyncio.to_thread(subprocess.run, ["cp", "-a", held.path, place], check=True)
+    await postgres.start()
+    shutil.copy2(held.path / "state.json", place)
+    copy = Home(place)
+    with copy.hold():
+        await copy.end_children()
+        server = EmbeddedPostgres(copy, options={"fsync": "off"})
+        try:
+            await server.start()
+            with psycopg.connect(server.url()) as connection:
+                connection.execute("insert into kept values (2)")
+            assert (count(server), count(postgres)) == (2, 1)
+            assert postgres.process is not None
+            assert postgres.process.poll() is None
+        finally:
+            await server.stop()
+            copy.remove_socket_dir()
+
+
+async def test_a_home_that_came_without_its_servers_data_says_where_that_is(held: Home) -> None:
+    elsewhere = str(held.path.with_name("elsewhere"))
+    (held.path / "state.json").write_text(State(server_root=elsewhere).model_dump_json())
+    with pytest.raises(StartFailed, match=f"lies in {elsewhere}, which another home may be using"):
+        held.server_dir("postgres")
+
+
+async def test_a_home_may_be_called_by_another_path(held: Home, postgres: EmbeddedPostgres) -> None:
+    link = held.path.with_name("link")
+    link.symlink_to(held.path)
+    assert Home(link).state() == held.state()
+    assert Home(link).state().children
 
 
 def test_one_home_one_holder(held: Home) -> None:

@@ -23,6 +23,7 @@ from rft.platform.embedded.service_user import ServiceUser, choose_service_user
 from rft.scratch.disk import free_bytes, is_disk_full
 
 SYSTEM_ROOT = Path("/var/lib/rft")
+_SERVERS = ("postgres", "valkey")
 _SOCKET_NAME_BYTES = len("/.s.PGSQL.5432.lock")
 _LOG_BYTES = 20_000_000
 _SOCKET_PATH_BYTES = 107
@@ -90,9 +91,11 @@ class Home:
         """What the last run left; empty the first time."""
         file = self.path / "state.json"
         try:
-            return State.model_validate_json(file.read_bytes())
+            state = State.model_validate_json(file.read_bytes())
         except (FileNotFoundError, ValidationError):  # all of it is found anew: worth no failed start after a power cut
             return State()
+        # In a copy of a home, processes and sockets are those of the other one, which may be running.
+        return state if self._is_own(state.server_root) else State(server_root=state.server_root)
 
     def _remember(self, **changes: object) -> None:
         """Change fields of `state.json`; servers start side by side, and none may undo what another remembers."""
@@ -171,17 +174,29 @@ class Home:
         """Folder whose children the servers own: the home, or under /var/lib where their user cannot get in."""
         with self._changing:  # Both servers ask for it at the same time, and the first makes it.
             known = self.state().server_root
-            if known is not None:
+            if known is not None and self._is_own(known):
                 return Path(known)
             root = self.path
             if self.user is not None and not self.user.can_enter(root):
-                root = SYSTEM_ROOT / hashlib.sha256(str(self.path).encode()).hexdigest()[:12]
+                root = _system_root(self.path)
                 _make_folder(SYSTEM_ROOT, 0o711)
                 _make_folder(root, 0o711)
                 if not self.user.can_enter(root):
                     raise StartFailed(f"user {self.user.name} reaches neither {self.path} nor {root}; set RFT_HOME")
+            if known is not None and not any((root / name).exists() for name in _SERVERS):
+                raise StartFailed(
+                    f"{self.path} was copied or moved from elsewhere, and its servers' data lies in {known}, which"
+                    f" another home may be using: copy `postgres` and `valkey` from there to {root}"
+                )
             self._remember(server_root=str(root))
             return root
+
+    def _is_own(self, server_root: str | None) -> bool:
+        """Whether a home at this path keeps its servers' data there; true where nothing is known."""
+        if server_root is None:
+            return True
+        real, given = self.path.resolve(), Path(server_root)
+        return given.resolve() == real or given in (_system_root(self.path), _system_root(real))
 
     def written_folders(self) -> set[Path]:
         """The home, and the server root where one is known. Writes nothing: a disk may be full. Raises OSError."""
@@ -227,6 +242,11 @@ class Home:
                 return folder
             folder.rmdir()
         raise StartFailed("no writable folder with a short path for Unix sockets; make /tmp writable")
+
+
+def _system_root(home: Path) -> Path:
+    """Where the servers of a home keep their data that their user cannot enter."""
+    return SYSTEM_ROOT / hashlib.sha256(str(home).encode()).hexdigest()[:12]
 
 
 def _make_folder(folder: Path, mode: int) -> None:
