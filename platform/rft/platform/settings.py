@@ -156,9 +156,9 @@ class Settings(BaseSettings):
     dry_run_grade_s: float = Field(default=20.0, gt=0)
     """What one grade of a python grader may take in a dry run: somebody waits for it. Jobs give it its own time."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names that the API may be asked by (the `Host` header), beside `localhost`, loopback addresses, `RFT_HOST` and the
-    host of `RFT_PLATFORM_URL`; others are refused. Unset: any, since `/v1` asks for a key. Gateway services without a
-    token always check. JSON."""
+    """Names that the API may be asked by (the `Host` header), beside `localhost`, loopback addresses, `RFT_HOST` and
+    the host of `RFT_PLATFORM_URL`; others are refused. Unset: any, since `/v1` asks for a key. Gateway services without
+    a token always check. JSON."""
     probe_timeout_s: float = 5.0
     """How long a tool or grader URL may take to answer when a job is created."""
     allow_loopback: bool = True

@@ -4,11 +4,14 @@ An entry point of the group `vllm.general_plugins`, for vLLM 0.31: with another 
 ends the server, rather than that it samples what nobody asked for.
 """
 
+import time
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 _Tensor = Any
+_BETWEEN_LOOKS_S = 0.0002
+"""A token takes a hundred times as long."""
 _BASE = -1
 """The slot of tokens that no adapter is for."""
 
@@ -21,17 +24,19 @@ def register() -> None:
 
 
 def _wait_without_spinning() -> None:
-    """A process that waits for another one sleeps.
+    """A process that waits for another one sleeps between its looks.
 
-    For a second after each message vLLM looks again and again, which takes the core that the other one, or an update on
-    the same machine, could compute on.
+    For a second after each message vLLM looks without a pause, which takes the core that the other one, or an update on
+    the same machine, could compute on. (What it does after that second, to wait for a notification, is no way out:
+    notifications that follow each other closely get lost.)
     """
     queues = import_module("vllm.distributed.device_communicators.shm_broadcast")
-    queues.SpinCondition.record_read = _never_read
+    queues.sched_yield  # noqa: B018 - or it is called by another name
+    queues.sched_yield = _sleep
 
 
-def _never_read(condition: object) -> None:
-    """The second after the last message is long over."""
+def _sleep() -> None:
+    time.sleep(_BETWEEN_LOOKS_S)
 
 
 def _keep_adapters_to_their_tokens() -> None:
