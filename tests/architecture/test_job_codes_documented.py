@@ -26,6 +26,7 @@ FAILED_AT_RUNTIME = {
     },
     "rft.platform.worker.ingest: ended.error_code or 'training_failed'": {"training_failed"},
     "rft.platform.worker.preparation: code": set[str](),  # Of `CannotRun`, which is looked for by itself.
+    "rft.platform.worker.job_run: paused.code": set[str](),  # Of `RunPaused`, which pauses the job.
 }
 """Codes of failures that are put together while the program runs, by the place and what stands there."""
 TOLD_AT_RUNTIME = {
@@ -45,7 +46,9 @@ def read(found: list[Given], at_runtime: dict[str, set[str]]) -> set[str]:
 
 
 def test_the_page_names_each_reason_of_a_pause() -> None:
-    assert set(tables(PAGE, "How a job pauses")) == read(list(given({"RunPaused": 0}, RUNS)), {})
+    assert set(tables(PAGE, "How a job pauses")) == read(
+        list(given({"RunPaused": 0}, (*RUNS, "rft.platform.worker."))), {}
+    )
 
 
 def test_the_page_names_each_code_of_a_failed_job() -> None:

@@ -7,6 +7,7 @@ from rft.core.rollout import Split
 from rft.platform.jobs import service
 from rft.platform.jobs.objects import to_job_object
 from rft.platform.queue.messages import RUN_JOB, TaskMessage
+from rft.platform.store.secret_box import KEY_FILE
 from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.run_job import run_job
 from rft.run_directory.files import read_spec
@@ -48,6 +49,23 @@ async def test_the_job_pauses_with_its_reason_and_goes_on_when_it_is_resumed(ben
     job = await bench.job(job_id)
     assert (job["status"], job["pause_reason"]) == ("succeeded", None)
     await bench.assert_every_step_once(job_id, steps=3)
+
+
+async def test_a_job_waits_for_the_key_of_its_secrets(bench: Workbench) -> None:
+    """As after a restore without `secret.key`, which is kept apart from the rest."""
+    job_id = await bench.queued_job()
+    bench.plan(Plan(steps=3))
+    key = bench.settings.home / KEY_FILE
+    kept = key.rename(key.with_name("kept"))
+    assert await run_job(job_id, bench.context()) == "paused"
+    job = await bench.job(job_id)
+    assert (job["status"], job["lease_owner"], job["error"]) == ("paused", None, None)
+    assert job["launches_without_progress"] == 0
+    assert await coded(bench, job_id) == [{"code": "paused", "step": None, "reason": "secrets_unreadable"}]
+    kept.replace(key)
+    await resume(bench, job_id)
+    assert await run_job(job_id, bench.context()) == "over"
+    assert (await bench.job(job_id))["status"] == "succeeded"
 
 
 async def test_a_job_is_resumed_with_another_importance_gap(bench: Workbench) -> None:

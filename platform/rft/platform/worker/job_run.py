@@ -12,8 +12,9 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rft.core.base import JsonObject
+from rft.core.errors import RunPaused
 from rft.core.job import JobStatus
-from rft.platform.lifecycle.ending import add_paused_event, fail
+from rft.platform.lifecycle.ending import add_paused_event, fail, pause_for_failure
 from rft.platform.lifecycle.events import add_event, notify
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.job_lease import free_slot, release
@@ -93,6 +94,10 @@ class JobRun:
         except CannotRun as cannot:
             await self._fail(cannot.error)
             return "failed"
+        except RunPaused as paused:
+            error = JobError(code=paused.code, message=str(paused), param=paused.param)
+            await self._part(lambda connection: self._pause_for_failure(connection, error))
+            return "paused"
 
     async def _one_launch(self) -> str | None:
         """None when another trainer may be launched: this one died, or its endpoints were changed meanwhile."""
@@ -107,7 +112,7 @@ class JobRun:
         try:
             ending = await self._wait(backoff_s(launches)) or await self._launch()
             reason = self.run.exit_summary() if self.run is not None and ending is Ending.DIED else ""
-        except (LeaseLost, CannotRun):
+        except (LeaseLost, CannotRun, RunPaused):
             raise
         except RunDirectoryBusy as busy:
             _LOG.warning("%s: %s", self.lease.id, busy)
@@ -278,6 +283,10 @@ class JobRun:
         step = await self._uncount_launch(connection)
         await add_paused_event(connection, self.lease.id, step, key=f"paused:{self.lease.token}")
         await release(connection, self.lease, JobStatus.PAUSED)
+
+    async def _pause_for_failure(self, connection: AsyncConnection[TupleRow], error: JobError) -> None:
+        await self._uncount_launch(connection)
+        await pause_for_failure(connection, self.lease, error, key=f"run:{self.lease.token}")
 
     async def _uncount_launch(self, connection: AsyncConnection[TupleRow]) -> int | None:
         """A launch that we ended ourselves is no sign of a job that cannot run. Returns the job's step."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from rft.core.errors import RftError
+from rft.core.errors import RftError, RunPaused
 from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.secret_urls import take_secret_urls
 from rft.core.spec import RunSecrets, RunSpec
@@ -52,7 +52,7 @@ class Preparation:
     beat: Heartbeat
 
     async def trainer_run(self) -> TrainerRun:
-        """The run directory is complete, and its trainer can be launched. Raises CannotRun and LeaseLost."""
+        """The run directory is complete, and its trainer can be launched. Raises CannotRun, RunPaused and LeaseLost."""
         settings = self.context.settings
         loaded = await self.beat.write(self._load)
         job, resolved = loaded.job, loaded.job.resolved
@@ -111,7 +111,8 @@ class Preparation:
         try:
             return await self.beat.write(lambda connection: whole_run_secrets(connection, job.secrets, box, settings))
         except SecretsUnreadable as error:
-            raise CannotRun("secrets_unreadable", f"The secrets of this job cannot be read: {error}") from error
+            message = f"The secrets of this job cannot be read: {error}. Put that key back (`secret.key` in RFT_HOME)."
+            raise RunPaused("secrets_unreadable", message) from error
 
 
 def spec_and_secrets(
