@@ -30,9 +30,7 @@ def _wait_without_spinning() -> None:
     the same machine, could compute on. (What it does after that second, to wait for a notification, is no way out:
     notifications that follow each other closely get lost.)
     """
-    queues = import_module("vllm.distributed.device_communicators.shm_broadcast")
-    queues.sched_yield  # noqa: B018 - or it is called by another name
-    queues.sched_yield = _sleep
+    _replace("distributed.device_communicators.shm_broadcast", "sched_yield", _sleep)
 
 
 def _sleep() -> None:
@@ -49,10 +47,15 @@ def _keep_adapters_to_their_tokens() -> None:
         "bgmv_shrink": shrink, "bgmv_expand": expand, "bgmv_expand_slice": expand_slice,
     }  # fmt: skip
     for name in ("lora.ops.torch_ops.lora_ops", "lora.ops.torch_ops", "lora.punica_wrapper.punica_cpu"):
-        module = import_module(f"vllm.{name}")
         for function, replacement in ours.items():
-            getattr(module, function)  # Or it is called by another name.
-            setattr(module, function, replacement)
+            _replace(name, function, replacement)
+
+
+def _replace(module: str, name: str, replacement: Callable[..., None]) -> None:
+    """Raises AttributeError where vLLM calls it by another name."""
+    of_vllm = import_module(f"vllm.{module}")
+    getattr(of_vllm, name)
+    setattr(of_vllm, name, replacement)
 
 
 def shrink(inputs: _Tensor, weights: _Tensor, output: _Tensor, slots: _Tensor, scaling: float = 1.0) -> None:
