@@ -19,7 +19,7 @@ OF_THE_ORDER = {code.value for code, action in FAILURE_ACTIONS.items() if action
 FAILED_AT_RUNTIME = {
     "rft.trainer.run_health: unrecoverable.code.value": OF_THE_ORDER,
     "rft.trainer.run_health: code": {"grader_failed", "tool_failed", "platform_failure"},
-    "rft.platform.worker.validate_job: f'invalid_{param}'": {
+    "rft.platform.worker.dataset_findings: f'invalid_{param}'": {
         "invalid_training_file",
         "invalid_validation_file",
         "invalid_test_file",
@@ -52,7 +52,8 @@ def test_the_page_names_each_reason_of_a_pause() -> None:
 
 
 def test_the_page_names_each_code_of_a_failed_job() -> None:
-    workers = [f"rft.platform.worker.{name}" for name in ("validate_job", "ingest", "preparation", "job_run")]
+    modules = ("validate_job", "dataset_findings", "ingest", "preparation", "job_run")
+    workers = [f"rft.platform.worker.{name}" for name in modules]
     found = [*given({"RunFailed": 0}, RUNS), *given({"CannotRun": 0, "JobError": None}, workers)]
     raised = (BadDataset("", ""), ChatTemplateError(), SamplerError(), MemoryError(), Exception())
     codes = read(found, FAILED_AT_RUNTIME) | {error_fields(error)[0] for error in raised}
@@ -62,5 +63,5 @@ def test_the_page_names_each_code_of_a_failed_job() -> None:
 def test_the_page_names_each_code_of_an_event() -> None:
     notices = given({"Notice": None, "_notice": 2}, ("rft.trainer.", "rft.rollouts."))
     warnings = given({"OrderWarning": 0}, ("rft.platform.",))
-    written = [*notices, *warnings, *in_dictionaries(calling("add_event"))]
+    written = [*notices, *warnings, *in_dictionaries([*calling("add_event"), *calling("DatasetWarning")])]
     assert set(tables(PAGE, "Events")) == read(written, TOLD_AT_RUNTIME)
