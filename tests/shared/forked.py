@@ -3,8 +3,10 @@
 import multiprocessing
 import os
 import subprocess
+import threading
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.connection import wait
 from typing import Any
 
 forking = multiprocessing.get_context("forkserver")
@@ -15,19 +17,20 @@ class Forked:
     """One of them, as a `subprocess.Popen` is used."""
 
     def __init__(self, target: Callable[..., None], *arguments: Any) -> None:
-        self._process = forking.Process(target=target, args=arguments)
+        self._process, self._reading = forking.Process(target=target, args=arguments), threading.Lock()
         self._process.start()
         assert self._process.pid is not None
         self.pid = self._process.pid
 
     def poll(self) -> int | None:
         """Its exit status, negative for a signal; None while it lives."""
-        return self._process.exitcode
+        with self._reading:  # Of two threads that read it at once, one gets 255.
+            return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
         """The same, once it has ended. Raises subprocess.TimeoutExpired."""
-        self._process.join(timeout)
-        status = self._process.exitcode
+        wait([self._process.sentinel], timeout)
+        status = self.poll()
         if status is None:
             raise subprocess.TimeoutExpired("fork", timeout or 0.0)
         return status

@@ -2,9 +2,10 @@
 
 import itertools
 import json
+from codecs import BOM_UTF8
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rft.core.dataset import MAX_ROW_BYTES
@@ -170,7 +171,9 @@ def test_lines_do_not_depend_on_the_chunks(lines: list[bytes], cuts: list[int]) 
 
 
 @given(st.binary(), st.integers(1, 20))
+@example(BOM_UTF8, 1)
 def test_any_bytes_have_a_report_and_lines_add_up(content: bytes, size: int) -> None:
     chunks = [content[start : start + size] for start in range(0, len(content), size)]
     report = check_dataset(chunks)
-    assert report.rows + report.problems == sum(bool(line.strip()) for line in content.split(b"\n"))
+    lines = content.removeprefix(BOM_UTF8).split(b"\n")
+    assert report.rows + report.problems == sum(bool(line.strip()) for line in lines)
