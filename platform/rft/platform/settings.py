@@ -242,7 +242,8 @@ class Settings(BaseSettings):
         """What the API is called by, where the operator says it; empty: by any name."""
         if not self.allowed_hosts:
             return ()
-        return *self.allowed_hosts, self.host, urlsplit(self.own_url).hostname or ""
+        own = urlsplit(self.own_url).hostname
+        return *self.allowed_hosts, self.host, *(() if own is None else (own,))
 
     @property
     def runs_dir(self) -> Path:

@@ -212,15 +212,23 @@ def test_a_host_with_a_gpu_needs_what_triton_compiles_with(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "level"),
-    [(0, "", Level.OK), (0, "The NVIDIA driver on your system is too old", Level.WARN), (1, "", None)],
+    ("ends", "said", "level"),
+    [
+        ("exit 0", "", Level.OK),
+        ("exit 0", "The NVIDIA driver on your system is too old", Level.WARN),
+        ("echo \"ModuleNotFoundError: No module named 'torch'\" >&2; exit 1", "", None),
+        ("echo 'ImportError: libcudart.so.13: no such file' >&2; exit 1", "libcudart.so.13", Level.WARN),
+        ("kill -SEGV $$", "status -11", Level.WARN),
+        ("exec sleep 60", "", Level.WARN),
+    ],
 )
 def test_torch_is_asked_for_the_gpus_of_a_host(
-    status: int, said: str, level: Level | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ends: str, said: str, level: Level | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(doctor, "_TORCH_PATIENCE_S", 3.0)
     assert doctor.check_torch(0) == []
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\nprintf '%s' '{said}'\nexit {status}\n")
+    python.write_text(f"#!/bin/sh\nprintf '%s' '{said}'\n{ends}\n")
     python.chmod(0o755)
     monkeypatch.setattr(doctor.sys, "executable", str(python))
     found = doctor.check_torch(2)

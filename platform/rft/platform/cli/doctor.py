@@ -29,6 +29,7 @@ from rft.platform.orders.devices import devices_problem, nvidia_gpus, shared_gpu
 from rft.platform.settings import Settings
 from rft.vllm_server.environment import chosen_python
 
+_TORCH_PATIENCE_S = 120.0
 _GIB = 1 << 30
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 _DISK_NEEDED_GIB = 2.0
@@ -228,11 +229,20 @@ def check_torch(gpus: int) -> list[Finding]:
     if not gpus:
         return []
     program = [sys.executable, "-m", "rft.trainer.ranks.gpus"]
-    done = subprocess.run(program, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    what_to_do = "update the driver, or install a build of torch for it and the GPU (deploy/README.md)"
+    try:
+        done = subprocess.run(
+            program, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TORCH_PATIENCE_S
+        )
+    except subprocess.TimeoutExpired:
+        return [warn(f"torch says nothing of this host's GPUs for {_TORCH_PATIENCE_S:.0f} s", what_to_do)]
+    if "ModuleNotFoundError" in done.stderr:
+        return []  # Which is told above.
     if done.returncode:
-        return []  # Packages are missing, which is told above.
+        last = (done.stderr.strip().splitlines() or ["without a word"])[-1]
+        told = f"status {done.returncode}: {last}"
+        return [warn(f"asked for this host's GPUs, torch ended its process ({told})", what_to_do)]
     if problem := done.stdout.strip():
-        what_to_do = "update the driver, or install a build of torch for it and the GPU (deploy/README.md)"
         return [warn(f"torch cannot use this host's GPUs ({problem}), and updates are computed on the CPU", what_to_do)]
     return [ok("torch computes on this host's GPUs")]
 

@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from rft.platform.lifecycle.owner import is_alive
 from rft.platform.orders.devices import nvidia_gpus, take_gpu_of_chat
 from rft.platform.serving.memory import free_bytes, needed_bytes
 from rft.platform.settings import Settings
@@ -45,18 +45,10 @@ async def give_way_to_trainer(settings: Settings, base_model: Path, free: int | 
 
 async def _until_ended(pids: Sequence[int]) -> None:
     give_up_at = time.monotonic() + _ENDS_S
-    while any(map(_lives, pids)):
+    while any(map(is_alive, pids)):
         if time.monotonic() > give_up_at:
             return
         await asyncio.sleep(_LOOK_S)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError as error:
-        return not isinstance(error, ProcessLookupError)
-    return True
 
 
 def _endpoints(settings: Settings) -> Iterator[ServingEndpoint]:
