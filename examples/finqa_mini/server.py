@@ -122,15 +122,15 @@ def serve(app: FastAPI, host: str, port: int, port_file: Path | None) -> None:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((host, port))
     listener.listen(2048)
-    if port_file is not None:
-        partial = port_file.with_name(f"{port_file.name}.{os.getpid()}")
-        partial.write_text(str(listener.getsockname()[1]))
-        partial.replace(port_file)
-    print(f"serving on http://{host}:{listener.getsockname()[1]}", flush=True)
     # Only asyncio's own loop hands out the sockets that `faults` resets.
     config = uvicorn.Config(app, http=ResettableProtocol, loop="asyncio", access_log=False, log_level="warning")
     # uvicorn raises the signal again after a clean shutdown; for a script that is not an error.
     with contextlib.suppress(KeyboardInterrupt):
+        if port_file is not None:
+            partial = port_file.with_name(f"{port_file.name}.{os.getpid()}")
+            partial.write_text(str(listener.getsockname()[1]))
+            partial.replace(port_file)
+        print(f"serving on http://{host}:{listener.getsockname()[1]}", flush=True)
         uvicorn.Server(config).run(sockets=[listener])
 
 
