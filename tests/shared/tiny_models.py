@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from rft.engines.architecture import auto_class_of
+from rft.engines.architecture import auto_class_of, with_backbone
 
 _SHAPE: dict[str, Any] = {
     "hidden_size": 32,
@@ -73,6 +73,18 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "linear_num_value_heads": 4,
         "layer_types": ["linear_attention", "full_attention"],
     },
+    "seed_oss": {"head_dim": 8},
+    "olmo3": {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]},
+    "llama4_text": {
+        "head_dim": 8,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 1,
+        "moe_layers": [1],
+        "intermediate_size_mlp": 48,
+        "attention_chunk_size": 16,
+        "layer_types": ["chunked_attention", "full_attention"],
+        "no_rope_layers": [1, 0],
+    },
     "lfm2": {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False},
 }
 FAMILIES["mistral3"] = {
@@ -93,7 +105,7 @@ def tiny(family: str, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     """The same random model at each call; its head is wide enough that answers differ."""
     torch.manual_seed(0)
     config = tiny_config(family, tokenizer)
-    model = auto_class_of(config).from_config(config)
+    model = with_backbone(auto_class_of(config).from_config(config))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() > 1:

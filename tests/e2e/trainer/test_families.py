@@ -15,10 +15,11 @@ from tests.shared.tiny_models import save_tiny
 
 pytestmark = pytest.mark.timeout(900)
 
-HELD = ["qwen3", "llama", "mistral", "mistral3", "gemma3_text", "gemma3", "qwen3_moe", "gpt_oss"]
+HELD = ["qwen3", "llama", "mistral", "mistral3", "gemma3_text", "gemma3", "qwen3_moe", "gpt_oss", "seed_oss", "olmo3"]
 REFUSED = {
     "qwen3_5_text": "layers of the kind linear_attention",
     "lfm2": "layers of the kind conv",
+    "llama4_text": "layers of the kind chunked_attention",
     "deepseek_v3": "multi-head latent attention",
     "gemma2": "caps its logits",
 }

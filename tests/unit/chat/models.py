@@ -1,4 +1,5 @@
-"""Models to prove chat formats on: real tokenizers with their templates, and TRL's templates of the other families."""
+"""Models to prove chat formats on: real tokenizers with their templates, TRL's templates of the other families, and
+templates of ours in the manner of families that TRL has none of."""
 
 import dataclasses
 import importlib.util
@@ -18,6 +19,7 @@ from rft.chat.model_tokenizer import ModelTokenizer
 from rft.chat.opening import OpenedChat, open_chat
 
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
+_OURS = Path(__file__).parent / "templates"
 SHIPPED = ROOT / "tests" / "data" / "tokenizers"
 BESIDE = ROOT.parent / "shared" / "data" / "tokenizers"
 """Tokenizers that may not be copied lie beside the checkout, where they are at all."""
@@ -66,6 +68,7 @@ OF_TRL = {
     **dict.fromkeys(["gemma", "gemma_training", "gemma3_training"], Expected("gemma3", is_shipped=True)),
     **dict.fromkeys(["deepseekv3", "deepseek_r1_distill"], Expected("deepseek_v3", is_shipped=True)),
 }
+OF_OURS = {name: Expected(name) for name in ("seed_oss", "olmo3", "llama4")}
 REFUSED = {
     "cohere": "no place for tool calls",
     "cohere2": "no place for tool calls",
@@ -77,9 +80,10 @@ REFUSED = {
     "muse_glimmer": "no place for tool calls",
 }
 """Templates without tools, or with calls in a syntax that is not known."""
-ALL = {**REAL, **OF_TRL}
+ALL = {**REAL, **OF_TRL, **OF_OURS}
 _LITERAL = re.compile(
     r'<\|\w+\|?>|<\|"\|>|<\w+\|>|\[gMASK\]|<sop>|<(?:start|end)_of_turn>|</?think>|</?tool_\w+>|</?arg_\w+>|<｜[^｜]+｜>'
+    r"|</?seed:\w+>|</?function(?:_call)?s>"
 )
 FEW_TOKENS = "qwen3 with few tokens"
 """Qwen3 with its own template and its most common tokens."""
@@ -95,6 +99,8 @@ _EOS = {
     "phi": "<|end|>",
     "deepseek": "<｜end▁of▁sentence｜>",
     "muse": "<|eot|>",
+    "seed_oss": "<seed:eos>",
+    "llama4": "<|eot|>",
 }
 
 
@@ -104,7 +110,9 @@ def folder_of(name: str) -> ModelFolder:
     if name == FEW_TOKENS:
         return _small_qwen3()
     if name not in REAL:
-        return _of_trl(name)
+        return _with_template(
+            name, _OURS.joinpath(f"{name}.jinja").read_text() if name in OF_OURS else trl_template(name)
+        )
     place = SHIPPED / name if (SHIPPED / name).is_dir() else BESIDE / name
     if not place.is_dir():
         pytest.skip(f"the real tokenizer of {name} is not beside the checkout, so nothing is proven on it")
@@ -114,9 +122,9 @@ def folder_of(name: str) -> ModelFolder:
         return read_model_folder(Path(folder))
 
 
-def _of_trl(name: str) -> ModelFolder:
-    """Qwen3's most common tokens with TRL's template of a family, and with all literals of that as special tokens."""
-    base, template = _small_qwen3(), trl_template(name)
+def _with_template(name: str, template: str) -> ModelFolder:
+    """Qwen3's most common tokens with the template of a family, and with all literals of that as special tokens."""
+    base = _small_qwen3()
     eos = next((token for prefix, token in _EOS.items() if name.startswith(prefix)), "<|im_end|>")
     tokenizer = json.loads(base.tokenizer_json)
     added = tokenizer["added_tokens"]

@@ -108,7 +108,9 @@ def test_a_model_that_spells_control_tokens_by_merging_text_is_refused() -> None
 
 
 def test_an_unknown_chat_format_is_told_with_those_that_there_are() -> None:
-    with pytest.raises(ChatTemplateError, match=r"no chat format 'herms'; there are auto, qwen3_5, glm, hermes"):
+    with pytest.raises(
+        ChatTemplateError, match=r"no chat format 'herms'; there are auto, seed_oss, qwen3_5, glm, hermes"
+    ):
         open_chat(folder_of("qwen3"), wanted="herms")
 
 

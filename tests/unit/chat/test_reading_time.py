@@ -59,6 +59,13 @@ HOSTILE = [
     ("lfm2", PYTHONIC + "'", "\\'", ""),
     ("lfm2", PYTHONIC, "{1:", ""),
     ("lfm2", PYTHONIC, "'x\\', a=", "'y')]"),
+    ("olmo3", "<function_calls>f(a='", "')\n", ""),
+    ("olmo3", "<function_calls>", "f(a=1)\n", "x"),
+    ("olmo3", "<function_calls>f(a='", "x\\', a=", "'y')"),
+    ("seed_oss", "", "<seed:tool_call><function=f><parameter=a>", "</parameter>x"),
+    ("seed_oss", "<seed:tool_call><function=f><parameter=a>", "[", "</parameter></function></seed:tool_call>"),
+    ("llama4", "", "<|python_start|>{", ""),
+    ("llama4", "", '{"name":"f","parameters":{}}<|python_end|>', "x"),
     ("gemma4", GEMMA + "{a:", '<|"|><|tool_call>call:f{a:[<|"|>,', ""),
     ("gemma4", "<|channel>", "<|channel>x<channel|>", ""),
 ]

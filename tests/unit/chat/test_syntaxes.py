@@ -46,6 +46,10 @@ def xml(body: str) -> str:
     return f"<tool_call>\n<function=search>\n{body}</function>\n</tool_call>"
 
 
+def seed(body: str) -> str:
+    return xml(body).replace("tool_call", "seed:tool_call")
+
+
 def glm(*pairs: str) -> str:
     return "<tool_call>search\n" + "".join(pairs) + "</tool_call>"
 
@@ -65,6 +69,7 @@ ONE_CALL = {
     "gemma3": '```json\n{"name": "search", "parameters": %s}\n```',
     "mistral": '[TOOL_CALLS][{"name": "search", "arguments": %s, "id": "abcDEF123"}]',
     "deepseek_v3": deepseek("%s"),
+    "llama4": '<|python_start|><|python_end|>{"name": "search", "parameters": %s}',
     "gpt_oss": "<|channel|>analysis<|message|>hm<|end|><|start|>assistant" + gpt("%s"),
 }
 """Families whose calls are JSON."""
@@ -105,6 +110,10 @@ VALUES = [
     ("b", "false", "false"),
     ("b", "1", '"1"'),
     ("l", '["a", 1.0]', '["a", 1.0]'),
+    ("l", "['a', 1.50, {'k': None}, True]", '["a", 1.50, {"k": null}, true]'),
+    ("l", "['a', b]", "\"['a', b]\""),
+    ("q", "['a']", "\"['a']\""),
+    ("unknown", "['a']", "\"['a']\""),
     ("o", "75001", "75001"),
     ("o", "7a", '"7a"'),
     ("e", "1", "1"),
@@ -123,6 +132,7 @@ def test_unquoted_values_are_read_by_the_schema(key: str, written: str, value: s
     expected = [("search", f'{{"{key}": {value}}}')]
     assert calls("qwen3_5", xml(f"<parameter={key}>\n{written}\n</parameter>\n")) == expected
     assert calls("glm", glm(f"<arg_key>{key}</arg_key>\n<arg_value>{written}</arg_value>\n")) == expected
+    assert calls("seed_oss", seed(f"<parameter={key}>{written}</parameter>\n")) == expected
 
 
 @pytest.mark.parametrize(
@@ -221,6 +231,17 @@ def test_unquoted_values_are_read_by_the_schema(key: str, written: str, value: s
             "",
             ['{"q": "f(\'a\', end=\'\')", "n": 1}', '{"q": "C:\\\\", "n": 2, "l": ["x"]}'],
         ),
+        (
+            "olmo3",
+            "<think>x</think>One.<function_calls>\nsearch(q='it's (not),', n=1.0)\n\n  search(q=\"a\\nb\", b=true)  \n"
+            "search()\n</function_calls>",
+            "One.",
+            ['{"q": "it\'s (not),", "n": 1.0}', '{"q": "a\\nb", "b": true}', "{}"],
+        ),
+        ("seed_oss", f"<seed:think>x</seed:think>\nOne.\n{seed('')}\n{seed('')}", "One.", ["{}", "{}"]),
+        ("llama4", f"<|python_start|>One.<|python_end|>{BARE}{BARE}", "One.", ["{}", "{}"]),
+        ("llama4", f"<|python_start|>{BARE}<|python_end|>", "", ["{}"]),
+        ("llama4", f"{BARE}; {BARE}<|eom|>", "", ["{}", "{}"]),
     ],
 )
 def test_calls_as_models_write_them(name: str, text: str, content: str, expected: list[str]) -> None:
@@ -260,6 +281,15 @@ def test_calls_as_models_write_them(name: str, text: str, content: str, expected
         ("lfm2", "<|tool_call_start|>[search(q='print('a', end='')')]<|tool_call_end|>"),
         ("lfm2", "<|tool_call_start|>[search(q=os.system('x'))]<|tool_call_end|>"),
         ("lfm2", "<|tool_call_start|>[search(q=" + "[" * 5000 + ")]<|tool_call_end|>"),
+        ("olmo3", "<function_calls>search('positional')</function_calls>"),
+        ("olmo3", "<function_calls>search(), search()</function_calls>"),
+        ("olmo3", "<function_calls>[search()]</function_calls>"),
+        ("olmo3", "<function_calls></function_calls>"),
+        ("seed_oss", "<seed:tool_call>\n<function=search>\n<parameter=q>\nnever closed"),
+        ("seed_oss", '<seed:tool_call>{"name": "search", "arguments": {}}</seed:tool_call>'),
+        ("llama4", '<|python_start|>One.<|python_end|>{"name": "search", "parameters": {"q": "never closed'),
+        ("llama4", "<|python_start|>import os<|python_end|>"),
+        ("llama4", "Let me see.<|python_start|>search(q='x')"),
     ],
 )
 def test_a_call_that_cannot_be_read_is_one_without_a_name(name: str, text: str) -> None:

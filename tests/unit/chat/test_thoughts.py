@@ -13,6 +13,7 @@ from rft.core.dataset import DatasetRow, RowProblem, parse_row
 from rft.core.messages import Message, Role, ToolResult
 from tests.unit.chat.models import SOME_DAY, folder_of, opened, tokenizer_of, trl_template
 
+OF_OURS = ["seed_oss", "olmo3"]
 QUESTION = [Message(role=Role.USER, content="Why?")]
 THINKING = ["qwen3", "qwen3_5_think", "qwen3_8", "nemotron_3_nano", "glm4moe", "gptoss", "gemma4_v5", "deepseek_v3"]
 THOUGHT, ANSWER = "I wonder, née", "Forty-two."
@@ -24,7 +25,7 @@ def thinking(name: str) -> OpenedChat:
     return open_chat(folder_of(name), reasoning_effort="high", now=SOME_DAY)
 
 
-@pytest.mark.parametrize("name", [*THINKING, "mistral_nemo", "lfm2_2_5"])
+@pytest.mark.parametrize("name", [*THINKING, "mistral_nemo", "lfm2_2_5", *OF_OURS])
 def test_a_thought_is_closed_where_it_stands_and_counted_by_its_tokens(name: str) -> None:
     chat_format = thinking(name).chat_format
     tokenizer, marks = chat_format.tokenizer, chat_format.syntax.thought_marks
@@ -44,7 +45,7 @@ def test_a_thought_is_closed_where_it_stands_and_counted_by_its_tokens(name: str
     assert (read.reasoning, read.content, read.reasoning_tokens) == (THOUGHT, ANSWER, len(thought))
 
 
-@pytest.mark.parametrize("name", [*THINKING, "deepseek_r1_distill", "mistral_nemo", "lfm2_2_5"])
+@pytest.mark.parametrize("name", [*THINKING, "deepseek_r1_distill", "mistral_nemo", "lfm2_2_5", *OF_OURS])
 def test_a_thought_that_is_cut_off_is_no_answer_whoever_opened_it(name: str) -> None:
     chat_format = thinking(name).chat_format
     prompt, marks = chat_format.prompt_ids(QUESTION, ()), chat_format.syntax.thought_marks

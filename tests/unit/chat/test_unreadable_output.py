@@ -14,6 +14,9 @@ AS_TOLD = {
     "gemma3": '{"name": "search", "parameters": {"q": "a"}}',
     "gemma4": '<|tool_call>call:search{q:<|"|>a<|"|>}<tool_call|>',
     "lfm2": '<|tool_call_start|>[search(q="a")]<|tool_call_end|>',
+    "olmo3": '<function_calls>search(q="a")</function_calls>',
+    "seed_oss": "<seed:tool_call><function=search><parameter=q>a</parameter></function></seed:tool_call>",
+    "llama4": '{"name": "search", "parameters": {"q": "a"}}',
 }
 """What the words describe, filled in."""
 
@@ -28,8 +31,8 @@ def test_hermes_says_what_it_always_said() -> None:
 def test_only_families_with_named_json_are_told_to_write_it(name: str) -> None:
     said = unreadable_call_output(FORMATS[name].syntax.call_shape)
     assert said.startswith("Error: this tool call could not be read. Write ")
-    assert ("JSON" in said) == (name not in ("qwen3_5", "glm", "gemma4", "lfm2"))
-    assert ("`name`" in said) == (name in ("hermes", "llama3", "gemma3"))
+    assert ("JSON" in said) == (name not in ("qwen3_5", "seed_oss", "glm", "gemma4", "lfm2", "olmo3"))
+    assert ("`name`" in said) == (name in ("hermes", "llama3", "llama4", "gemma3"))
 
 
 @pytest.mark.parametrize("name", AS_TOLD)

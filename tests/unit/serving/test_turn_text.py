@@ -27,6 +27,7 @@ THOUGHTS = {
     "gemma4": ("<|channel>thought\nhm<channel|>", "<|channel>thought\n<channel|>"),
     "mistral": ("[THINK]hm[/THINK]", "[THINK][/THINK]"),
     "glm": ("<think>hm</think>", "<think>\n</think>"),
+    "seed_oss": ("<seed:think>hm</seed:think>", "<seed:think>\n</seed:think>"),
 }
 """What stands in front of answers: a thought, or that there is none."""
 OWN_MARKS = {
@@ -36,6 +37,7 @@ OWN_MARKS = {
     ],
     "gemma4": ["<|channel>", "thought", "<channel|>", "<|tool_call>call:f{}<tool_call|>"],
     "mistral": ["[THINK]", "[/THINK]", "[TOOL_CALLS]", "f[ARGS]{}", "["],
+    "llama4": ["<|python_start|>", "<|python_end|>", '{"name": "f", "parameters": {}}', '{"name": "f", ', "```"],
 }  # fmt: skip
 json_pieces = st.sampled_from(['{"name": "f", ', '"parameters": {}}', "{", "[", "```", "json\n", ";", " ", "Hi"])
 
@@ -190,7 +192,7 @@ def test_behind_a_thought_text_is_told_as_it_comes_and_stopped_in_every_family(n
 def test_whatever_marks_a_turn_holds_what_is_told_begins_its_content(
     name: str, data: st.DataObject, sizes: list[int]
 ) -> None:
-    pieces = st.sampled_from([*THOUGHTS[name], *OWN_MARKS[name], "Hi", " ", "\n", "hm"])
+    pieces = st.sampled_from([*THOUGHTS.get(name, ()), *OWN_MARKS[name], "Hi", " ", "\n", "hm"])
     turn = data.draw(st.lists(pieces, max_size=7).map("".join))
     content, text = FORMATS[name].syntax.read(turn, ()).content, told(turn, sizes, syntax=FORMATS[name].syntax)
     assert content.startswith(text.told)

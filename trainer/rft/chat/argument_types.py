@@ -1,11 +1,12 @@
 """Arguments of syntaxes that write strings and numbers alike: only the tool's schema tells `75001` from "75001"."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pydantic import JsonValue
 
 from rft.chat.json_text import read_json, skip_space
+from rft.chat.python_text import json_of_literal
 from rft.core.base import JsonObject
 from rft.core.foreign_json import encodable
 from rft.core.messages import ToolSchema
@@ -14,6 +15,7 @@ _DEEPEST = 8
 """References and unions within each other; some references lead in a circle."""
 _PYTHON_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 """As templates print them that leave it to Python."""
+_NESTED = {"array", "object"}
 
 
 class ArgumentTypes:
@@ -29,23 +31,17 @@ class ArgumentTypes:
         """The JSON text of an argument that was written without quotes.
 
         A number, a list, an object, `true` and `null` stay the slice they were written as where the schema allows
-        them; all other text is a string.
+        them, and so do lists and objects that Python would read, as JSON; all other text is a string.
         """
         allowed = _types(self._properties.get(key), self._schema)
         if allowed != {"string"}:
             constant = _PYTHON_CONSTANTS.get(text.strip())
             if constant is not None and allowed is not None and _type_of(json.loads(constant)) in allowed:
                 return constant
-            slice = _json_slice(text)
+            slice = _json_slice(text) or (_python_slice(text) if allowed is not None and allowed & _NESTED else None)
             if slice is not None and (allowed is None or _fits(slice, allowed)):
                 return slice
         return json.dumps(encodable(text), ensure_ascii=False)
-
-
-def object_text(arguments: Mapping[str, str]) -> str:
-    """The JSON text of an object whose values are JSON text already."""
-    members = (f"{json.dumps(encodable(key), ensure_ascii=False)}: {value}" for key, value in arguments.items())
-    return "{" + ", ".join(members) + "}"
 
 
 def _json_slice(text: str) -> str | None:
@@ -56,6 +52,14 @@ def _json_slice(text: str) -> str | None:
         return None
     is_whole = skip_space(text, found.end) == len(text)
     return encodable(found.text) if is_whole and not isinstance(found.value, str) else None
+
+
+def _python_slice(text: str) -> str | None:
+    """The JSON text of what Python would read, where that is a list or an object."""
+    try:
+        return json_of_literal(text) if text.lstrip()[:1] in ("[", "{") else None
+    except (ValueError, SyntaxError, RecursionError, MemoryError):  # What Python's own parser raises of bad literals.
+        return None
 
 
 def _fits(slice: str, allowed: set[str]) -> bool:

@@ -11,9 +11,10 @@ from rft.chat.syntaxes.gemma4 import Gemma4Syntax
 from rft.chat.syntaxes.glm import GlmSyntax
 from rft.chat.syntaxes.harmony import HarmonySyntax
 from rft.chat.syntaxes.hermes import HermesSyntax
+from rft.chat.syntaxes.llama4 import Llama4Syntax
 from rft.chat.syntaxes.mistral import MistralSyntax
-from rft.chat.syntaxes.pythonic import PythonicSyntax
-from rft.chat.syntaxes.xml_parameters import XmlParametersSyntax
+from rft.chat.syntaxes.pythonic import LFM2, OLMO3
+from rft.chat.syntaxes.xml_parameters import QWEN3_5, SEED_OSS
 from rft.chat.template import fingerprint
 
 AUTO = "auto"
@@ -53,7 +54,8 @@ FORMATS: dict[str, Format] = {
     known.syntax.name: known
     for known in (
         # Several write `<tool_call>`: what is more special comes first.
-        Format(XmlParametersSyntax()),
+        Format(SEED_OSS),
+        Format(QWEN3_5),
         Format(GlmSyntax()),
         # Qwen3's own rewrites earlier turns once thinking is switched off; ours is TRL's training variant of it.
         Format(HermesSyntax(), "qwen3.jinja", replaces=("87a2728cb8dc9fe4", "a55ee1b1660128b7")),
@@ -61,10 +63,12 @@ FORMATS: dict[str, Format] = {
         Format(DeepSeekSyntax(), "deepseek_v3.jinja", ("deepseek_v2", "deepseek_v3")),
         Format(HarmonySyntax()),
         Format(Gemma4Syntax()),
-        Format(PythonicSyntax()),
+        Format(LFM2),
+        Format(OLMO3),
         Format(
             BareJsonSyntax("llama3", markers=("<|start_header_id|>",), stop_literals=("<|eom_id|>",), has_tag=True),
         ),
+        Format(Llama4Syntax()),
         Format(
             BareJsonSyntax("gemma3", markers=("<start_of_turn>",), stop_literals=("<end_of_turn>",)),
             "gemma.jinja",

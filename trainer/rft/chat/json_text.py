@@ -4,8 +4,11 @@ Numbers and spacing reach the customer's tool as the model wrote them, so nothin
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
+
+from rft.core.foreign_json import encodable
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,12 @@ def read_members(text: str, start: int) -> tuple[dict[str, JsonSlice], int]:
             return members, position + 1
         expect(text, position, ",")
         position = skip_space(text, position + 1)
+
+
+def object_text(arguments: Mapping[str, str]) -> str:
+    """The JSON text of an object whose values are JSON text already."""
+    members = (f"{json.dumps(encodable(key), ensure_ascii=False)}: {value}" for key, value in arguments.items())
+    return "{" + ", ".join(members) + "}"
 
 
 def is_object(text: str) -> bool:

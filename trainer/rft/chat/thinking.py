@@ -55,16 +55,20 @@ THINK_TAGS = ThoughtMarks(THINK_OPEN, (THINK_CLOSE,), f"{THINK_CLOSE}\n\n")
 """The marks that most families share."""
 
 
-def split_thinking(text: str, *, call_open: str | None = None, is_opened: bool = False) -> tuple[str, str]:
+def split_thinking(
+    text: str, *, call_open: str | None = None, is_opened: bool = False, marks: ThoughtMarks = THINK_TAGS
+) -> tuple[str, str]:
     """Thoughts without their marks, and what follows them.
 
     One that never closes leaves nothing. `is_opened`: the prompt is known to have opened the thought; where that never
-    closes, a call ends it. Else it may have: a closing mark behind `call_open` is part of a call then.
+    closes, a call ends it. Else it may have: a closing mark behind `call_open` is part of a call then. `marks` close in
+    one way.
     """
-    if text.lstrip().startswith(THINK_OPEN):
-        thought, _, rest = text.partition(THINK_CLOSE)
-        return thought.lstrip().removeprefix(THINK_OPEN).strip(), rest
-    thought, closed, rest = text.partition(THINK_CLOSE)
+    (closing,) = marks.closings
+    if text.lstrip().startswith(marks.opening):
+        thought, _, rest = text.partition(closing)
+        return thought.lstrip().removeprefix(marks.opening).strip(), rest
+    thought, closed, rest = text.partition(closing)
     if closed and (is_opened or call_open is None or call_open not in thought):
         return thought.strip(), rest
     if not is_opened:

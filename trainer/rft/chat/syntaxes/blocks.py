@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rft.chat.argument_types import ArgumentTypes, object_text
+from rft.chat.argument_types import ArgumentTypes
+from rft.chat.json_text import object_text
 from rft.chat.syntax import WrittenCall, WrittenTurn
-from rft.chat.thinking import split_thinking
+from rft.chat.thinking import THINK_TAGS, ThoughtMarks, split_thinking
 from rft.core.messages import ToolSchema
 
 ReadBlock: TypeAlias = Callable[[int], tuple[WrittenCall, int]]
@@ -22,13 +23,14 @@ def read_blocks(
     reader: Callable[[str], ReadBlock],
     is_thinking: bool = False,
     unopened: tuple[str, str] | None = None,
+    marks: ThoughtMarks = THINK_TAGS,
 ) -> WrittenTurn:
     """The calls of all blocks; what stands outside of them is what the model said. `reader`: of blocks in a text.
 
     `unopened`: a pattern in front of blocks that lack their opening mark, and the closing mark that they do not lack:
-    without it, they may as well be quoted. They count where nothing but calls follows.
+    without it, they may as well be quoted. They count where nothing but calls follows. `marks`: around thoughts.
     """
-    reasoning, visible = split_thinking(text, call_open=opening, is_opened=is_thinking)
+    reasoning, visible = split_thinking(text, call_open=opening, is_opened=is_thinking, marks=marks)
     read_block = reader(visible)
     lacking_pattern, closing = unopened or (r"(?!)", "")
     openings = Places(re.compile(f"{re.escape(opening)}|{lacking_pattern}", re.MULTILINE), visible)
@@ -47,7 +49,7 @@ def read_blocks(
     else:
         if not (lacking and visible[start:].strip()):
             return WrittenTurn("".join((*pieces, visible[start:])).strip(), tuple(calls), reasoning)
-    return read_blocks(text, opening=opening, reader=reader, is_thinking=is_thinking)
+    return read_blocks(text, opening=opening, reader=reader, is_thinking=is_thinking, marks=marks)
 
 
 class Places:

@@ -4,8 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from rft.chat.argument_types import object_text
-from rft.chat.json_text import read_json
+from rft.chat.json_text import object_text, read_json
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn
 from rft.chat.syntaxes.hermes import raw_block
 from rft.chat.thinking import ThoughtMarks
