@@ -30,6 +30,7 @@ from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.samples import TrainingRow, training_rows
 from rft.trainer.update_settings import UpdateSettings
 from tests.shared.by_hand import group_of
+from tests.shared.tiny_models import tiny
 
 REWARDS = [0.0, 1.0, 0.25, 1.0, 0.0, 0.5, 0.75, 0.1]
 Gradients = dict[str, torch.Tensor]
@@ -77,6 +78,12 @@ def _wide(model: PreTrainedModel) -> PreTrainedModel:
         for name, parameter in model.named_parameters():
             if "norm" not in name:
                 parameter.normal_(0, 0.25)
+    return model
+
+
+def llama4(tokenizer: PreTrainedTokenizerBase, coefficient: float) -> PreTrainedModel:
+    model = tiny("llama4_text", tokenizer)
+    model.config.router_aux_loss_coef = coefficient
     return model
 
 
@@ -160,7 +167,19 @@ def test_the_coefficient_alone_orders_the_balance(
     assert worst_difference(ordered, default) == 0.0
 
 
-@pytest.mark.parametrize("make", MODELS)
+def test_llama_4_trains_without_the_balance_of_routers_that_choose_by_a_softmax(
+    tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path
+) -> None:
+    rows = training_rows([group_of(ragged_traces, REWARDS)])
+    gradients, figures, _ = update(llama4(tokenizer, 0.5), tokenizer, rows, tmp_path / "1")
+    plain, _, _ = update(llama4(tokenizer, 0.0), tokenizer, rows, tmp_path / "2")
+    assert worst_difference(gradients, plain) == 0.0
+    assert figures.grad_norm is not None
+    assert 0.0 < figures.grad_norm < float("inf")
+    assert {name.split(".")[-4] for name in gradients} == {"q_proj", "k_proj", "v_proj", "o_proj"}
+
+
+@pytest.mark.parametrize("make", [*MODELS, pytest.param(llama4, id="llama4")])
 def test_neither_an_excluded_rollout_nor_checkpointing_changes_anything(
     make: MakeModel, tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path
 ) -> None:

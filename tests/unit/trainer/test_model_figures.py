@@ -12,12 +12,13 @@ from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 from rft.core.hyperparameters import LoraSpec
 from rft.core.model_check import ModelFigures
-from rft.engines.architecture import attention_of
+from rft.engines.architecture import attention_of, auto_class_of, with_backbone
+from rft.engines.base_model import switch_noise_off
 from rft.engines.kv_slots import KvSlots
 from rft.trainer.model_figures import figures_of
 from rft.trainer.policy import lora_config
 from rft.trainer.token_budget import kept_bytes
-from tests.shared.tiny_models import FAMILIES, tiny
+from tests.shared.tiny_models import FAMILIES, tiny, tiny_config
 
 _TOKENS = 64
 
@@ -28,7 +29,9 @@ def figures(config: PretrainedConfig) -> ModelFigures:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_weights_and_activations_are_those_of_the_model_itself(family: str, tokenizer: PreTrainedTokenizerBase) -> None:
-    model = tiny(family, tokenizer)
+    config = tiny_config(family, tokenizer)
+    switch_noise_off(config)
+    model = with_backbone(auto_class_of(config).from_config(config))
     model.set_attn_implementation(attention_of(model.config))
     parameters = sum(weight.numel() for weight in model.parameters())
     policy = get_peft_model(model, lora_config(model, LoraSpec())).train()

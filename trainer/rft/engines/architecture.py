@@ -51,6 +51,16 @@ def model_class(config: PretrainedConfig) -> type[PreTrainedModel]:
     return cast(type[PreTrainedModel], found[0] if isinstance(found, tuple | list) else found)
 
 
+def with_backbone(model: PreTrainedModel) -> PreTrainedModel:
+    """The same model: its `base_model` is what comes before the head, for transformers, TRL and us.
+
+    Llama 4's language model has it under another name than its class says.
+    """
+    if model.base_model is model and hasattr(model, "model"):
+        model.base_model_prefix = "model"
+    return model
+
+
 def text_at(config: PretrainedConfig) -> str | None:
     """What stands, in the published weights, in place of the `model.` before all layers that are trained.
 

@@ -7,7 +7,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
 from rft.core.chat_spec import LONGEST_CONTEXT_TOKENS
-from rft.engines.architecture import attention_of, auto_class_of, read_config
+from rft.engines.architecture import attention_of, auto_class_of, read_config, with_backbone
 from rft.engines.shared_keys import copy_keys_where_needed
 from rft.engines.tokenizer import UnusableModel
 
@@ -23,19 +23,21 @@ def load_base_model(base_model: str, dtype: torch.dtype = torch.float32) -> PreT
     copy_keys_where_needed()
     try:
         config = read_config(base_model)
-        _switch_noise_off(config)
+        switch_noise_off(config)
         keep_no_quantized_weights(config)
         auto, attention = auto_class_of(config), attention_of(config)
-        return auto.from_pretrained(base_model, config=config, dtype=dtype, attn_implementation=attention)
+        return with_backbone(
+            auto.from_pretrained(base_model, config=config, dtype=dtype, attn_implementation=attention)
+        )
     except (OSError, ValueError, UnusableModel) as error:
         raise UnusableModel(f"the base model {base_model} cannot be loaded: {error}") from error
 
 
-def _switch_noise_off(config: PretrainedConfig) -> None:
+def switch_noise_off(config: PretrainedConfig) -> None:
     """Updates compute what was sampled: dropout and jitter would give its tokens other log-probabilities."""
     for name, value in list(vars(config).items()):
         if isinstance(value, PretrainedConfig):
-            _switch_noise_off(value)
+            switch_noise_off(value)
         elif type(value) in (int, float) and _is_noise(config.model_type, name):
             setattr(config, name, type(value)(0))
 

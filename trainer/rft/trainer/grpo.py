@@ -101,6 +101,8 @@ class PolicyTrainer(GRPOTrainer):
             processing_class=tokenizer,
             peft_config=lora_config(model, settings.lora),
         )
+        # By this name TRL counts experts. Llama 4 has another, and its router chooses by no softmax, as that loss does.
+        self.aux_loss_enabled &= hasattr(model.config.get_text_config(), "num_experts")
         self._source, self._before_update, self._check, self._ranks = source, before_update, check, ranks
         self._computing, self._most = computing, most
         self.current_gradient_accumulation_steps = 1  # Ranks that only compute never come to where it is set.

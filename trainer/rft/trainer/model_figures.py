@@ -9,8 +9,9 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from rft.core.hyperparameters import LoraSpec
 from rft.core.model_check import CacheFigures, ModelFigures
-from rft.engines.architecture import auto_class_of, first_sentence
+from rft.engines.architecture import auto_class_of, first_sentence, with_backbone
 from rft.engines.base_model import max_context_tokens as context_of
+from rft.engines.base_model import switch_noise_off
 from rft.engines.kv_slots import KvSlots
 from rft.engines.paged_engine import REQUESTS_PER_PASS, cache_tokens
 from rft.engines.slot_fit import most_tokens_of, slots_of, supports
@@ -72,10 +73,13 @@ def _cache(model: PreTrainedModel, max_context_tokens: int) -> CacheFigures:
 
 def _without_weights(config: PretrainedConfig) -> PreTrainedModel:
     try:
+        own = copy.deepcopy(config)
+        switch_noise_off(own)
         with torch.device("meta"):
-            return auto_class_of(config).from_config(
-                copy.deepcopy(config), dtype=torch.float32, attn_implementation=PROBE, experts_implementation=PROBE
+            model = auto_class_of(own).from_config(
+                own, dtype=torch.float32, attn_implementation=PROBE, experts_implementation=PROBE
             )
+        return with_backbone(model)
     except MemoryError:
         raise
     except Exception as error:
