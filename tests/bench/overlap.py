@@ -92,7 +92,7 @@ class Run:
     seconds_by_phase: dict[str, float]
     """Means over the steps."""
     tool_turns: float
-    """Tool calls of a rollout, over all steps."""
+    """Tool calls of a rollout, over all steps: policies that learn otherwise call otherwise, and so have other work."""
     truncated_share: float
     staleness: float
     """Mean age of the policies that sampled what is trained on, in steps."""
@@ -171,6 +171,7 @@ def measure(case: Case, out: Path, *, is_quick: bool) -> dict[str, Any]:
         "taking_turns": asdict(turns),
         "overlapped": {pin: asdict(run) for pin, run in by_pin.items()},
         "ratio": round(ratio, 3),
+        "ratio_of_tool_turns": round(ratio * overlapped.tool_turns / turns.tool_turns, 3),
         "reward_lost": round(lost, 4),
         "bar": {"ratio": case.bar, "reward_lost": case.reward_bar, "thrown_away": 0},
         "passed": ratio >= case.bar and is_taught and overlapped.thrown_away == 0,
