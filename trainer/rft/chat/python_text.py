@@ -30,7 +30,7 @@ def python_string(written: str) -> str | None:
 
 def _parsed(written: str) -> ast.expr:
     with warnings.catch_warnings(action="ignore"):  # Of escapes that Python is going to forbid.
-        return ast.parse(written.strip(), mode="eval").body
+        return ast.parse(written, mode="eval").body
 
 
 class _Source:

@@ -21,11 +21,11 @@ _BETWEEN_ARGUMENTS = re.compile(r"\s*(,\s*|\))")
 
 
 @dataclass(frozen=True, slots=True)
-class CallRow:
+class CallSequence:
     """How the calls of a section follow each other."""
 
     opening: str
-    """Of the whole row."""
+    """Of the whole sequence."""
     between: re.Pattern[str]
     """What stands behind a call; its group is what separates it from the next one, nothing or a closing mark else."""
     separator: str
@@ -44,24 +44,26 @@ class PythonicSyntax(PlainIds):
     stop_literals = ()
     thought_marks = THINK_TAGS
 
-    def __init__(self, name: str, opening: str, closing: str, row: CallRow, *, others: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, name: str, opening: str, closing: str, sequence: CallSequence, *, others: tuple[str, ...] = ()
+    ) -> None:
         """`others`: what else is a control token of the family's."""
         self.name, self.markers = name, (opening,)
         self.control_literals = (opening, closing, THINK_OPEN, THINK_CLOSE, *others)
-        calls = "a list of calls" if row.opening else "calls, one a line,"
-        example = "[NAME(KEY=VALUE, ...)]" if row.opening else "NAME(KEY=VALUE, ...)"
+        calls = "a list of calls" if sequence.opening else "calls, one a line,"
+        example = "[NAME(KEY=VALUE, ...)]" if sequence.opening else "NAME(KEY=VALUE, ...)"
         self.call_shape = f"{calls} with named arguments: `{example}`"
-        self._opening, self._closing, self._row = opening, closing, row
+        self._opening, self._closing, self._sequence = opening, closing, sequence
 
     def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:
-        """A section that is not a row of calls with named arguments cannot be read."""
+        """A section that is not a sequence of calls with named arguments cannot be read."""
         keys = {tool.name: _keys(tool) for tool in tools}
         reasoning, visible = split_thinking(text, call_open=self._opening, is_opened=is_thinking)
         content, *sections = visible.split(self._opening)
         said, calls = [content], list[WrittenCall]()
         for section in sections:
             body, _, after = section.partition(self._closing)
-            calls.extend(_read_section(body, self._row, keys))
+            calls.extend(_read_section(body, self._sequence, keys))
             said.append(after)
         return WrittenTurn("".join(said).strip(), tuple(calls), reasoning)
 
@@ -72,26 +74,30 @@ def _keys(tool: ToolSchema) -> Collection[str] | None:
     return properties if isinstance(properties, dict) and properties else None
 
 
-def _read_section(text: str, row: CallRow, keys: Mapping[str, Collection[str] | None]) -> tuple[WrittenCall, ...]:
-    """All calls of a row, or one call that cannot be read."""
+def _read_section(
+    text: str, sequence: CallSequence, keys: Mapping[str, Collection[str] | None]
+) -> tuple[WrittenCall, ...]:
+    """All calls of a sequence, or one call that cannot be read."""
     try:
-        return _read_calls(text.strip(), row, keys)
+        return _read_calls(text.strip(), sequence, keys)
     except (ValueError, SyntaxError, RecursionError, MemoryError):  # What Python's own parser raises of bad literals.
         return (unreadable(text),)
 
 
-def _read_calls(text: str, row: CallRow, keys: Mapping[str, Collection[str] | None]) -> tuple[WrittenCall, ...]:
+def _read_calls(
+    text: str, sequence: CallSequence, keys: Mapping[str, Collection[str] | None]
+) -> tuple[WrittenCall, ...]:
     """Not by Python's parser as a whole: names may hold hyphens, and templates leave quotes in strings as they are."""
-    if not text.startswith(row.opening):
+    if not text.startswith(sequence.opening):
         raise ValueError("not a list of calls")
     calls: list[WrittenCall] = []
-    strings, position = _Strings(text, row), len(row.opening)
+    strings, position = _Strings(text, sequence), len(sequence.opening)
     while True:
         call, position = _read_call(text, position, strings, keys)
         calls.append(call)
-        between = _expect(row.between, text, position)
+        between = _expect(sequence.between, text, position)
         position = between.end()
-        if between[1] != row.separator:
+        if between[1] != sequence.separator:
             return tuple(calls)
 
 
@@ -123,9 +129,9 @@ def _read_value(text: str, start: int, strings: "_Strings", keys: Collection[str
 class _Strings:
     """The strings of a section, some with quotes in them as they are: templates do not all escape them."""
 
-    def __init__(self, text: str, row: CallRow) -> None:
+    def __init__(self, text: str, sequence: CallSequence) -> None:
         self._text = text
-        behind = row.behind_string
+        behind = sequence.behind_string
         self._ends = {quote: Places(re.compile(quote + behind), text) for quote in "'\""}
         self._unescaped_ends = {quote: Places(re.compile(rf"(?<!\\)(?:\\\\)*{quote}{behind}"), text) for quote in "'\""}
         self._misread: set[int] = set()
@@ -183,13 +189,13 @@ LFM2 = PythonicSyntax(
     "lfm2",
     "<|tool_call_start|>",
     "<|tool_call_end|>",
-    CallRow("[", re.compile(r"\s*(,|\]\s*\Z)"), ",", r"\s*(?:,|\]|\Z)"),
+    CallSequence("[", re.compile(r"\s*(,|\]\s*\Z)"), ",", r"\s*(?:,|\]|\Z)"),
     others=("<|tool_list_start|>", "<|tool_list_end|>", "<|tool_response_start|>", "<|tool_response_end|>"),
 )
 OLMO3 = PythonicSyntax(
     "olmo3",
     "<function_calls>",
     "</function_calls>",
-    CallRow("", re.compile(r"[ \t]*(\n|\Z)\s*"), "\n", r"[ \t]*(?:\n|\Z)"),
+    CallSequence("", re.compile(r"[ \t]*(\n|\Z)\s*"), "\n", r"[ \t]*(?:\n|\Z)"),
     others=("<functions>", "</functions>"),
 )
