@@ -140,6 +140,25 @@ async def test_base_models_and_models_in_the_making_stay(client: AsyncOpenAI, jo
     assert raised.value.code == "model_in_use"
 
 
+async def test_what_an_eval_run_samples_from_stays(client: AsyncOpenAI, job_id: str, migrated_url: str) -> None:
+    model = f"ft:tiny:local:my-run:{job_id[-8:]}:ckpt-step-2"
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        await connection.execute(
+            "insert into evals (id, name, data_source_config, testing_criteria, sealed)"
+            " values ('e', 'e', '{}', '[]', '')"
+        )
+        await connection.execute(
+            "insert into eval_runs (id, eval_id, status, name, model, data_source, samples_per_row, seed)"
+            " values ('evalrun_1', 'e', 'in_progress', 'r', %s, '{}', 1, 0)",
+            (model,),
+        )
+        with pytest.raises(BadRequestError, match="evalrun_1 samples from") as raised:
+            await client.models.delete(model)
+        assert raised.value.code == "model_in_use"
+        await connection.execute("update eval_runs set status = 'canceled'")
+        assert (await client.models.delete(model)).deleted
+
+
 async def test_an_adapter_s_download_holds_no_connection_while_it_reads_the_files(
     job_id: str, api: Api, migrated_url: str
 ) -> None:

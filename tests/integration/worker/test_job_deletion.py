@@ -187,6 +187,25 @@ async def test_one_that_is_not_over_or_still_worked_on_is_refused(bench: Workben
     assert (await delete(client, job_id))["deleted"]
 
 
+async def test_one_whose_model_an_eval_run_samples_from_is_refused(bench: Workbench, client: AsyncOpenAI) -> None:
+    job_id = await finished_job(bench)
+    checkpoint = "ft:tiny:local:unit:x:ckpt-step-2"
+    await bench.do(
+        "insert into evals (id, name, data_source_config, testing_criteria, sealed) values ('e', 'e', '{}', '[]', '')"
+    )
+    await bench.do(
+        "insert into eval_runs (id, eval_id, status, name, model, data_source, samples_per_row, seed) values"
+        " ('evalrun_1', 'e', 'in_progress', 'r', %s, '{}', 1, 0),"
+        " ('evalrun_2', 'e', 'queued', 'r', 'other', '{}', 1, 0)",
+        checkpoint,
+    )
+    assert "eval run evalrun_1 samples from" in await refusal(client, job_id)
+    assert (bench.run_dir(job_id) / "checkpoints" / "2" / "adapter.safetensors").exists()
+
+    await bench.do("update eval_runs set status = 'completed' where id = 'evalrun_1'")
+    assert (await delete(client, job_id))["deleted"]
+
+
 async def test_one_whose_files_cannot_be_deleted_is_there_to_be_deleted_again(
     bench: Workbench, client: AsyncOpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:

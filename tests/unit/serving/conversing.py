@@ -99,9 +99,11 @@ def told_text(events: Sequence[Event], index: int = 0) -> str:
     return "".join(event.text for event in events if isinstance(event, Text) and event.index == index)
 
 
-def said(choice: Choice) -> Message:
-    """The choice as clients send it back: without its thoughts."""
-    return Message(role=Role.ASSISTANT, content=choice.content, tool_calls=choice.tool_calls)
+def said(choice: Choice, respelled: Callable[[str], str] = str) -> Message:
+    """The choice as clients send it back: without its thoughts, and with the arguments of its calls as they write
+    them."""
+    calls = tuple(call.model_copy(update={"arguments": respelled(call.arguments)}) for call in choice.tool_calls)
+    return Message(role=Role.ASSISTANT, content=choice.content, tool_calls=calls)
 
 
 async def converse(
@@ -112,6 +114,7 @@ async def converse(
     *,
     keeps_turns: bool = False,
     budgets: Budgets | None = None,
+    respelled: Callable[[str], str] = str,
 ) -> list[tuple[Prompt, Choice]]:
     """Until the policy calls nothing more."""
     messages, seen = list(prompt), list[tuple[Prompt, Choice]]()
@@ -124,7 +127,7 @@ async def converse(
             return seen
         if choice.turn is not None:
             kept[len(messages)] = choice.turn
-        messages.append(said(choice))
+        messages.append(said(choice, respelled))
         # In any order: each names the call that it answers.
         messages += reversed(
             [Message(role=Role.TOOL, content=answer(call), tool_call_id=call.call_id) for call in choice.tool_calls]

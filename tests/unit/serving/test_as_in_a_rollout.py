@@ -1,5 +1,6 @@
 """A customer's own loop over chat completions has the token ids of the platform's rollout that went the same way."""
 
+import json
 from collections.abc import Callable
 
 from hypothesis import given, settings
@@ -37,6 +38,9 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
 thoughts = st.one_of(st.just(""), texts.map(lambda text: f"<think>{text}</think>\n"))
 calls = st.one_of(
     st.integers(-9, 9).map(lambda value: tool_call_text("search", f'{{"q":   {value}}}')),
+    st.sampled_from(('{"z": 1.0, "a": "\\u00fc"}', '{"q": [2.50, 1e3, null]}')).map(
+        lambda arguments: tool_call_text("search", arguments)
+    ),
     st.just("<tool_call>{broken</tool_call>"),
 )
 tool_turns = st.tuples(thoughts, texts, st.lists(calls, min_size=1, max_size=3)).map(
@@ -89,23 +93,41 @@ def conversation(
     remembered_tokens: int = 1_000_000,
     *,
     keeps_turns: bool = False,
+    respelled: Callable[[str], str] = str,
 ) -> list[tuple[Prompt, Choice]]:
     """The customer's."""
     asked = row()
     served = completions(policy(turns), remembered_tokens=remembered_tokens)
-    return run_in_virtual_time(converse(served, asked.messages, asked.tools, answer, keeps_turns=keeps_turns))
+    return run_in_virtual_time(
+        converse(served, asked.messages, asked.tools, answer, keeps_turns=keeps_turns, respelled=respelled)
+    )
 
 
 def echo(call: ToolCall) -> str:
     return f"{call.arguments} gives <tool_response> or so"
 
 
+def as_javascript_writes(arguments: str) -> str:
+    """As clients do that read a call's arguments, and write them anew when they send it back."""
+    value = json.loads(
+        arguments, parse_float=lambda text: int(float(text)) if float(text).is_integer() else float(text)
+    )
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
 @settings(max_examples=examples(150))
-@given(turns=st.lists(tool_turns, max_size=4), last=answers, is_remembered=st.booleans())
-def test_token_ids_are_those_of_the_rollout(turns: list[str], last: str, is_remembered: bool) -> None:
+@given(
+    turns=st.lists(tool_turns, max_size=4),
+    last=answers,
+    is_remembered=st.booleans(),
+    respelled=st.sampled_from((str, as_javascript_writes)),
+)
+def test_token_ids_are_those_of_the_rollout(
+    turns: list[str], last: str, is_remembered: bool, respelled: Callable[[str], str]
+) -> None:
     """Remembered by the process, or kept by a client of one that remembers nothing."""
-    own = rollout([*turns, last], echo)
-    seen = conversation([*turns, last], echo, 1_000_000 if is_remembered else 0, keeps_turns=not is_remembered)
+    own, kept_tokens = rollout([*turns, last], echo), 1_000_000 if is_remembered else 0
+    seen = conversation([*turns, last], echo, kept_tokens, keeps_turns=not is_remembered, respelled=respelled)
     assert own.stop_reason is StopReason.COMPLETED
     prompt, choice = seen[-1]
     assert [*prompt.token_ids, *choice.token_ids] == own.trace.token_ids

@@ -49,6 +49,34 @@ def test_each_token_gets_its_own_adapter_and_those_of_the_base_model_none(
         torch.testing.assert_close(output, before)
 
 
+class Wrapper:
+    """What vLLM has of a batch, as far as the plugin reads it."""
+
+    token_lora_indices: Tensor
+    rft_tokens: object
+
+    def update(self, slots: list[int]) -> None:
+        self.token_lora_indices = torch.tensor(slots)
+
+
+@given(batches=st.lists(slots_of_tokens, min_size=1, max_size=3), scale=st.sampled_from((1.0, 0.5)))
+def test_layers_that_are_computed_as_one_get_their_own_weights_each(batches: list[list[int]], scale: float) -> None:
+    rank, widths = 2, (OUTPUTS, OUTPUTS - 2)
+    downs = [drawn(SLOTS, 1, rank, INPUTS), drawn(SLOTS, 1, rank, INPUTS) + 1]
+    ups = [drawn(SLOTS, 1, width, rank) for width in widths]
+    wrapper, update = Wrapper(), plugin.sorting_tokens(Wrapper.update)
+    for slots in batches:  # Nothing stays of the batch before.
+        update(wrapper, slots)
+        inputs, outputs = drawn(len(slots), INPUTS), drawn(len(slots), sum(widths))
+        expected = outputs.clone()
+        for token, slot in enumerate(slots):
+            if slot >= 0:
+                of_layers = [up[slot, 0] @ (down[slot, 0] @ inputs[token]) for down, up in zip(downs, ups, strict=True)]
+                expected[token] += scale * torch.cat(of_layers)
+        plugin.add_linear(wrapper, outputs, inputs, downs, ups, scale, widths, buffer=None)
+        torch.testing.assert_close(outputs, expected)
+
+
 @pytest.mark.parametrize("columns", [OUTPUTS - 2, OUTPUTS, OUTPUTS + 2])
 def test_model_and_adapter_may_be_padded_to_different_widths(columns: int) -> None:
     slots, both = [2, -1, 0], min(columns, OUTPUTS)

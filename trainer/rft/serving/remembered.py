@@ -84,5 +84,20 @@ def said_digest(message: Message) -> str:
 
 def _canonical(message: Message) -> str:
     role = Role.SYSTEM if message.role is Role.DEVELOPER else message.role
-    calls = [[call.call_id, call.name, call.arguments] for call in message.tool_calls]
+    calls = [[call.call_id, call.name, _canonical_arguments(call.arguments)] for call in message.tool_calls]
     return json.dumps([role, message.content, calls, message.tool_call_id, message.name])
+
+
+def _canonical_arguments(text: str) -> str:
+    """A text that is the same however a client writes the same JSON: many read a call's arguments, and write them
+    anew when they send the call back. What is no JSON is as it stands."""
+    try:
+        return json.dumps(json.loads(text, parse_float=_number), sort_keys=True)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _number(text: str) -> float | int:
+    """JavaScript writes 1.0 as 1."""
+    number = float(text)
+    return int(number) if number.is_integer() else number

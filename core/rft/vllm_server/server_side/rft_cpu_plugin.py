@@ -5,7 +5,7 @@ ends the server, rather than that it samples what nobody asked for.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -30,7 +30,7 @@ def _wait_without_spinning() -> None:
     the same machine, could compute on. (What it does after that second, to wait for a notification, is no way out:
     notifications that follow each other closely get lost.)
     """
-    _replace("distributed.device_communicators.shm_broadcast", "sched_yield", _sleep)
+    _replace(_of_vllm("distributed.device_communicators.shm_broadcast"), "sched_yield", _sleep)
 
 
 def _sleep() -> None:
@@ -48,14 +48,63 @@ def _keep_adapters_to_their_tokens() -> None:
     }  # fmt: skip
     for name in ("lora.ops.torch_ops.lora_ops", "lora.ops.torch_ops", "lora.punica_wrapper.punica_cpu"):
         for function, replacement in ours.items():
-            _replace(name, function, replacement)
+            _replace(_of_vllm(name), function, replacement)
+    wrapper = _of_vllm("lora.punica_wrapper.punica_cpu").PunicaWrapperCPU
+    _replace(wrapper, "update_metadata", sorting_tokens(wrapper.update_metadata))
+    _replace(wrapper, "add_lora_linear", add_linear)
 
 
-def _replace(module: str, name: str, replacement: Callable[..., None]) -> None:
+def _of_vllm(module: str) -> Any:
+    return import_module(f"vllm.{module}")
+
+
+def _replace(where: Any, name: str, replacement: Callable[..., None]) -> None:
     """Raises AttributeError where vLLM calls it by another name."""
-    of_vllm = import_module(f"vllm.{module}")
-    getattr(of_vllm, name)
-    setattr(of_vllm, name, replacement)
+    getattr(where, name)
+    setattr(where, name, replacement)
+
+
+def sorting_tokens(update: Callable[..., None]) -> Callable[..., None]:
+    """`update_metadata` of a wrapper, after which its `rft_tokens` are the slots in use, each with the places of its
+    tokens: once for a batch, where each of its products would look for them else."""
+
+    def update_metadata(wrapper: Any, *batch: Any, **more: Any) -> None:
+        update(wrapper, *batch, **more)
+        slots: _Tensor = wrapper.token_lora_indices
+        used = set(slots.tolist())
+        wrapper.rft_tokens = [
+            (slot, None if len(used) == 1 else (slots == slot).nonzero()[:, 0]) for slot in sorted(used - {_BASE})
+        ]
+
+    return update_metadata
+
+
+def add_linear(
+    wrapper: Any,
+    outputs: _Tensor,
+    inputs: _Tensor,
+    downs: Sequence[_Tensor],
+    ups: Sequence[_Tensor],
+    scale: float,
+    widths: Sequence[int],
+    **_: object,
+) -> None:
+    """Add what the adapters make of the inputs of a layer, or of several that vLLM computes as one.
+
+    Inputs (..., in), outputs (..., sum of `widths`); of each layer `downs` (slots, 1, rank, in) and `ups` (slots, 1,
+    width, rank).
+    """
+    inputs, outputs = inputs.view(-1, inputs.shape[-1]).to(outputs.dtype), outputs.view(-1, outputs.shape[-1])
+    for slot, places in wrapper.rft_tokens:
+        own, first = inputs if places is None else inputs[places], 0
+        for down, up, width in zip(downs, ups, widths, strict=True):
+            products = own @ down[slot, 0].T.to(own.dtype) @ up[slot, 0].T.to(own.dtype)
+            products, columns = products if scale == 1 else scale * products, outputs[:, first : first + width]
+            if places is None:
+                columns += products
+            else:
+                columns.index_add_(0, places, products)
+            first += width
 
 
 def shrink(inputs: _Tensor, weights: _Tensor, output: _Tensor, slots: _Tensor, scaling: float = 1.0) -> None:

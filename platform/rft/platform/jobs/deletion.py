@@ -32,6 +32,11 @@ async def delete_job(services: Services, job_id: str) -> None:
         rows = DeletionRepository(uow.connection)
         if await rows.has_unfinished_regrade(job_id):
             raise _refusal(job_id, "is being regraded; wait for the end of that")
+        model = fine_tuned_model_name(job, services.settings)
+        if (run := await rows.eval_run_of(model)) is not None:
+            raise _refusal(
+                job_id, f"made the model that the eval run {run} samples from; cancel that, or wait for its end"
+            )
         deleted = await rows.delete(job_id)
         if deleted is None:
             raise _still_stopped(job_id)
@@ -39,7 +44,7 @@ async def delete_job(services: Services, job_id: str) -> None:
         for file_id in deleted.result_files:
             if await files.lock(file_id):  # Others may have deleted it.
                 await delete_file(uow, services.file_store, file_id)
-        await rows.delete_permissions(fine_tuned_model_name(job, services.settings))
+        await rows.delete_permissions(model)
         await notify(uow.connection, job_id)
         # Before the commit: while anything of it is left, the job is there to be deleted again.
         await rows.wait_for_files()

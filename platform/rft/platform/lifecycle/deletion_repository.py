@@ -36,6 +36,16 @@ class DeletionRepository:
         )
         return await cursor.fetchone() is not None
 
+    async def eval_run_of(self, model: str) -> str | None:
+        """An unfinished run of an eval that samples from a model or, where it is a job's, from its checkpoints."""
+        cursor = await self._connection.execute(
+            "select id from eval_runs where status in ('queued', 'in_progress')"
+            " and (model = %(model)s or starts_with(model, %(model)s || ':')) limit 1",
+            {"model": model},
+        )
+        row = await cursor.fetchone()
+        return None if row is None else row[0]
+
     async def delete(self, job_id: str) -> DeletedJob | None:
         """A job that is over and that no worker has; None where it is not."""
         values = {"id": job_id, "list": JOB_LIST, "own_s": OWN_ENDS_S}

@@ -16,6 +16,7 @@ from rft.platform.checkpoints.repository import CheckpointRepository, Checkpoint
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.jobs.model_names import checkpoint_model_name, fine_tuned_model_name, parse
 from rft.platform.jobs.repository import JobRepository, JobRow
+from rft.platform.lifecycle.deletion_repository import DeletionRepository
 from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.models.adapter_archive import archive, open_adapter
 from rft.platform.models.model_card import model_card, validation_interval, validation_reward
@@ -127,6 +128,9 @@ async def delete_model(uow: UnitOfWork, settings: Settings, name: str) -> None:
             param="model",
             code="model_in_use",
         )
+    if (run := await DeletionRepository(uow.connection).eval_run_of(name)) is not None:
+        message = f"The eval run {run} samples from '{name}'; cancel that, or wait for its end."
+        raise BadRequest(message, param="model", code="model_in_use")
     checkpoints = CheckpointRepository(uow.connection)
     if checkpoint is None:
         await LifecycleRepository(uow.connection).mark_model_deleted(job.id)
