@@ -1,7 +1,7 @@
 """One contract for every engine: a class of tests, and what they ask and compare with."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +11,7 @@ import torch
 from peft import get_peft_model
 from transformers import PreTrainedModel
 
+from rft.core.base import JsonObject
 from rft.core.errors import SamplerError
 from rft.core.hyperparameters import LoraSpec
 from rft.engines.base import BaseModelEngine, Engine
@@ -52,6 +53,39 @@ def adapter(path: Path, make_model: MakeModel, seed: int) -> torch.nn.Module:
                 parameter.normal_(0, 0.3)
     adapted.save_pretrained(str(path))
     return adapted.eval()
+
+
+class OneOfTwo:
+    """Two tokens at each place, and the stop token after three."""
+
+    def __init__(self) -> None:
+        self.json_schema: JsonObject = {}
+
+    def allowed(self, sampled: Sequence[int]) -> bytes:
+        bits, place = bytearray(75), len(sampled)
+        for token in (30 + place, 590 + place) if place < 3 else (STOP,):
+            bits[token // 8] |= 1 << token % 8
+        return bytes(bits)
+
+
+class ComputedHereContract:
+    """Of engines that draw each token themselves."""
+
+    async def test_a_constraint_holds_its_own_sample_alone(self, engine: Engine, make_model: MakeModel) -> None:
+        prompt, reference = random_prompt(6, 20), make_model().eval()
+        free = [engine.sample(ask(prompt, seed=seed)) for seed in range(6)]
+        held = [engine.sample(replace(ask(prompt, seed=seed), constraint=OneOfTwo())) for seed in range(6)]
+        samples = await asyncio.gather(*free, *held)
+        alone = [await engine.sample(ask(prompt, seed=seed)) for seed in range(6)]
+        assert [sample.token_ids for sample in samples[:6]] == [sample.token_ids for sample in alone]
+        for sample in samples[6:]:
+            *tokens, last = sample.token_ids
+            assert [token in (30 + i, 590 + i) for i, token in enumerate(tokens)] == [True] * 3
+            assert (last, sample.finish_reason, sample.logprobs[-1]) == (STOP, FinishReason.STOP, 0.0)
+            with torch.no_grad():
+                logits = reference(input_ids=torch.tensor([prompt])).logits[0, -1, [30, 590]]
+            expected = torch.log_softmax(logits, -1)[0 if tokens[0] == 30 else 1]
+            assert abs(sample.logprobs[0] - float(expected)) < 1e-4
 
 
 class EngineContract:

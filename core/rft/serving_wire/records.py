@@ -7,6 +7,7 @@ from pydantic import Field, TypeAdapter
 from rft.core.base import Record
 from rft.core.chat_spec import ChatSpec
 from rft.core.messages import Message, ToolCall, ToolSchema
+from rft.core.response_format import ResponseFormat
 from rft.core.spec import Budgets, VllmSpec
 
 
@@ -104,6 +105,8 @@ class CompletionRequest(Record):
     """None: what the policy was trained with."""
     budgets: Budgets | None = None
     """To whose limit thoughts are kept; None: to that of the policy's training."""
+    response_format: ResponseFormat | None = None
+    """What an answer without calls is to be; None: any text."""
     has_parallel_calls: bool = True
     is_streamed: bool = False
     """Tell text as it comes."""

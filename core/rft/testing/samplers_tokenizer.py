@@ -30,6 +30,8 @@ class ByteTokenizer:
     stop_id = SPECIALS.index("<|im_end|>")
     vocabulary_size = 256 + len(SPECIALS)
 
+    control_ids = frozenset(range(len(SPECIALS)))
+
     @property
     def stop_ids(self) -> tuple[int, ...]:
         """`<|im_end|>`."""

@@ -59,6 +59,8 @@ def server_command(python: Path, options: ServerOptions) -> list[str]:
         # distribution that was sampled from.
         "--generation-config": "vllm",
         "--logprobs-mode": "processed_logprobs",
+        # Samples that have to fit a schema are held to it as those of the default engine are.
+        "--structured-outputs-config": '{"backend": "guidance"}',
         "--enable-lora": None,
         "--max-loras": adapters_at_once(options.policy_versions),
         "--max-cpu-loras": max(_ADAPTERS_KNOWN, 2 * options.policy_versions),

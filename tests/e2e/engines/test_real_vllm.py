@@ -1,16 +1,21 @@
 """The contract of engines on a real vLLM server, and what only such a server can show."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from rft.chat.json_constraint import JsonVocabulary
+from rft.core.base import JsonObject
 from rft.core.events import Notice, RolloutDone, StepDone
 from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.rollout import Split
@@ -18,6 +23,7 @@ from rft.core.spec import RunSecrets, VllmSpec
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import to_header_list
 from rft.egress.reply import Reply
+from rft.engines.tokenizer import ChatTokenizer
 from rft.engines.vllm.adapters import AdapterFolder
 from rft.engines.vllm.engine import VllmEngine
 from rft.engines.vllm.options import EngineOptions
@@ -161,6 +167,19 @@ def processor_s(server: RealServer) -> float:
     """Of all its processes so far."""
     times = [process.cpu_times() for process in psutil.Process(server.process.pid).children(recursive=True)]
     return sum(one.user + one.system for one in times)
+
+
+async def test_a_schema_is_kept_by_its_server(engine: VllmEngine, tokenizer: PreTrainedTokenizerBase) -> None:
+    schema: JsonObject = {
+        "type": "object", "properties": {"n": {"enum": [1, 22]}}, "required": ["n"], "additionalProperties": False,
+    }  # fmt: skip
+    stop = cast(int, tokenizer.eos_token_id)
+    constraint = JsonVocabulary(ChatTokenizer(tokenizer, (stop,))).constraint(schema)
+    free = [ask(random_prompt(seed, 20), seed=seed, max_tokens=200, stop=(stop,)) for seed in range(4)]
+    requests = [replace(request, constraint=constraint) for request in free]
+    samples = await asyncio.gather(*map(engine.sample, requests))
+    answers = [json.loads(cast(str, tokenizer.decode([*sample.token_ids[:-1]]))) for sample in samples]
+    assert {json.dumps(answer) for answer in answers} <= {'{"n": 1}', '{"n": 22}'}
 
 
 async def test_prompts_longer_than_a_batch_do_not_end_the_engine(engine: VllmEngine) -> None:

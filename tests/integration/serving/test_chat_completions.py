@@ -4,13 +4,14 @@ import asyncio
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
 import torch
 from openai import APIStatusError, AsyncOpenAI, AuthenticationError, BadRequestError, NotFoundError
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from peft import PeftModel
+from pydantic import BaseModel, ConfigDict, Field
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from rft.chat.template_format import TemplateChatFormat
@@ -161,6 +162,40 @@ async def test_a_stop_sequence_ends_the_answer_and_is_left_out(client: AsyncOpen
     assert stopped.choices[0].message.content == whole[: whole.index(stop)]
 
 
+class Found(BaseModel):
+    """A random model would never say so by itself."""
+
+    model_config = ConfigDict(extra="forbid")
+    state: Literal["open", "shut"]
+    number: Annotated[int, Field(ge=0, le=9)]
+
+
+async def test_an_answer_fits_the_schema_that_was_asked_for(client: AsyncOpenAI, platform: ServedPlatform) -> None:
+    """By the SDK's own helpers, of the base model and of a checkpoint, whole and as a stream."""
+    wanted: Any = {"messages": QUESTION, "response_format": Found, "tools": [], "max_completion_tokens": 400}
+    for model in ("tiny", platform.checkpoint(2)):
+        done = await client.chat.completions.parse(model=model, seed=1, **wanted)
+        assert isinstance(done.choices[0].message.parsed, Found)
+        async with client.chat.completions.stream(model=model, seed=1, **wanted) as stream:
+            events = [event async for event in stream]
+        told = [event.delta for event in events if event.type == "content.delta"]
+        assert "".join(told) == done.choices[0].message.content
+    response = await client.responses.parse(model="tiny", input="How much?", text_format=Found)
+    assert isinstance(response.output_parsed, Found)
+    assert response.text is not None
+    assert response.text.format is not None
+    assert response.text.format.type == "json_schema"
+    plain: Any = {"type": "json_object"}
+    with pytest.raises(APIStatusError, match="max_completion_tokens"):
+        await greedy(client, response_format=plain, max_completion_tokens=0)
+    done = await client.chat.completions.create(
+        model="tiny", messages=QUESTION, response_format=plain, seed=2, max_completion_tokens=400
+    )
+    content = done.choices[0].message.content or ""
+    assert content.startswith("{")
+    assert done.choices[0].finish_reason == "length" or isinstance(json.loads(content), dict)
+
+
 async def test_the_length_is_kept_to(client: AsyncOpenAI) -> None:
     done = await greedy(client, max_completion_tokens=3)
     assert done.choices[0].finish_reason == "length"
@@ -186,8 +221,11 @@ async def test_the_length_is_kept_to(client: AsyncOpenAI) -> None:
         ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools", "allowed_tools":
             {"mode": "auto", "tools": [{"type": "function", "function": {"name": []}}]}}}, "tool_choice", None),
         ({"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "search"}}}, "tool_choice", None),
-        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}},
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"not": {}}}}},
          "response_format", None),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "strange"}}}},
+         "response_format.json_schema.schema", None),
+        ({"response_format": {"type": "yaml"}}, "response_format", None),
         ({"logprobs": True, "top_logprobs": 5}, "top_logprobs", None),
         ({"frequency_penalty": 0.5}, "frequency_penalty", None),
         ({"extra_body": {"moderation": {"model": "omni-moderation-latest"}}}, "moderation", None),

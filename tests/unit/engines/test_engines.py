@@ -21,6 +21,7 @@ from rft.rollouts.sampler import SampleProgress
 from tests.shared.by_hand import tiny_model
 from tests.shared.engine_contract import (
     CONTEXT_TOKENS,
+    ComputedHereContract,
     EngineContract,
     MakeModel,
     adapter,
@@ -35,7 +36,7 @@ def make_model(tokenizer: PreTrainedTokenizerBase) -> MakeModel:
     return lambda: tiny_model(tokenizer)
 
 
-class TestSlots(EngineContract):
+class TestSlots(EngineContract, ComputedHereContract):
     @pytest.fixture
     async def engine(self, make_model: MakeModel) -> AsyncIterator[Engine]:
         engine = SlotEngine(make_model(), max_context_tokens=CONTEXT_TOKENS)
@@ -43,7 +44,7 @@ class TestSlots(EngineContract):
         await engine.close()
 
 
-class TestSlotsOfSeveralVersions(EngineContract):
+class TestSlotsOfSeveralVersions(EngineContract, ComputedHereContract):
     @pytest.fixture
     async def engine(self, make_model: MakeModel) -> AsyncIterator[Engine]:
         engine = SlotEngine(make_model(), max_context_tokens=CONTEXT_TOKENS, has_versions=True)
@@ -51,7 +52,7 @@ class TestSlotsOfSeveralVersions(EngineContract):
         await engine.close()
 
 
-class TestPages(EngineContract):
+class TestPages(EngineContract, ComputedHereContract):
     @pytest.fixture
     async def engine(self, make_model: MakeModel) -> AsyncIterator[Engine]:
         engine = PagedEngine(make_model(), max_context_tokens=CONTEXT_TOKENS)

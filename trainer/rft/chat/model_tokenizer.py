@@ -60,6 +60,16 @@ class ModelTokenizer:
         return self._stop_ids
 
     @property
+    def vocabulary_size(self) -> int:
+        """Every token id is below."""
+        return 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values())
+
+    @property
+    def control_ids(self) -> frozenset[int]:
+        """Tokens that no text is."""
+        return frozenset(token.token_id for token in self._control_tokens)
+
+    @property
     def control_literals(self) -> tuple[str, ...]:
         """What text never becomes a token of."""
         return tuple(token.literal for token in self._control_tokens if token.literal.strip(" \t\r\n▁"))

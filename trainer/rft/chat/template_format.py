@@ -153,6 +153,24 @@ class TemplateChatFormat:
         places = TokenPlaces(token_ids if spans else (), self.tokenizer.decode)
         return sum(places.tokens_to(end) - places.tokens_to(start) for start, end in spans)
 
+    def before_answer(self, token_ids: Sequence[int], context_ids: Sequence[int]) -> list[int]:
+        """What of a turn stands in front of its answer: thoughts with their marks, and what opens an answer."""
+        text, opening = self._decoded(token_ids)[0], self.syntax.answer_opening
+        if opening is not None:
+            before, opened, _ = text.partition(opening)
+            whole = self._leading(token_ids, len(before) + len(opening)) if opened else []
+            return whole or self.tokenizer.encode(opening)
+        marks = self.syntax.thought_marks
+        spans = [] if marks is None else marks.spans(text, is_opened=self.has_opened_thought(context_ids))
+        if marks is None or not spans:
+            return []
+        end = spans[-1][1]
+        closing = next((mark for mark in marks.closings if text.startswith(mark, end)), None)
+        return [] if closing is None else self._leading(token_ids, end + len(closing))
+
+    def _leading(self, token_ids: Sequence[int], place: int) -> list[int]:
+        return [*token_ids[: TokenPlaces(token_ids, self.tokenizer.decode).tokens_to(place)]]
+
     def has_opened_thought(self, context_ids: Sequence[int]) -> bool:
         """Whether a context ends within a thought that it has opened."""
         marks = self.syntax.thought_marks

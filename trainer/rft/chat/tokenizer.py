@@ -14,6 +14,16 @@ class Tokenizer(Protocol):
         """Tokens that end a turn; the template must close assistant turns with one of them."""
         ...
 
+    @property
+    def vocabulary_size(self) -> int:
+        """Every token id is below."""
+        ...
+
+    @property
+    def control_ids(self) -> frozenset[int]:
+        """Tokens that no text is."""
+        ...
+
     def encode(self, text: str) -> list[int]:
         """Token ids without added special tokens; literals of control tokens become these."""
         ...

@@ -21,6 +21,7 @@ from transformers.generation.continuous_batching import cache
 from rft.core.errors import SamplerError
 from rft.engines.adapter_weights import MergedAdapter
 from rft.engines.base_model import without_router_logits
+from rft.engines.constrained import forbid
 from rft.engines.draw import draw, uniforms
 from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
 
@@ -175,7 +176,12 @@ class PagedEngine:
             if request:
                 request.progress.sampled_tokens = number + 1
         temperatures, top_ps = [r.temperature for r, _ in held if r], [r.top_p for r, _ in held if r]
-        tokens_N, logprobs_N = draw(scores[0][known], temperatures, uniforms_N, top_ps)
+        logits_N_V = scores[0][known]
+        for row, (request, state), number in zip(logits_N_V, held, sampled, strict=True):
+            if request and request.constraint is not None:
+                tokens = [*state.initial_tokens, *state.generated_tokens]
+                forbid(row, request.constraint.allowed(tokens[len(tokens) - number :]))
+        tokens_N, logprobs_N = draw(logits_N_V, temperatures, uniforms_N, top_ps)
         output_ids[0, known] = tokens_N.to(output_ids.dtype)
         output_ids[1, known] = logprobs_N.view(dtype=torch.int32)
 

@@ -118,7 +118,11 @@ class SlotScheduler:
         deliver([(running, Moved.TO_QUEUE)])
 
     def _draft(self, running: Running, at_most: int) -> None:
-        """The token that is drawn after the last drafted one still fits the request."""
+        """The token that is drawn after the last drafted one still fits the request. Nothing is drafted where not
+        every token may follow: what may is known of one at a time."""
+        if running.request.constraint is not None:
+            running.draft = []
+            return
         room = running.request.max_tokens - running.sampled - 1
         running.draft = self._drafts.draft(running.tokens, running.own, at_most=min(at_most, room, _DRAFT_TOKENS))
 

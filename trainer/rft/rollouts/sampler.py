@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from rft.core.base import JsonObject
 from rft.core.errors import SamplerError
 
 
@@ -33,6 +34,20 @@ class SampleProgress:
     """
 
 
+class Constraint(Protocol):
+    """What the sample of one request has to be. Training has none: what does not fit is graded so."""
+
+    @property
+    def json_schema(self) -> JsonObject:
+        """The sample without its stop token is JSON that fits: for servers, which see to that themselves."""
+        ...
+
+    def allowed(self, sampled: Sequence[int]) -> bytes:
+        """Which tokens may follow what was sampled so far: a bit for each, the lowest first, and none for ids beyond
+        the tokenizer's. Asked before each token, by an engine that draws one after the other."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
     """One turn to sample. Every sampling field is explicit: an engine fills nothing in by itself."""
@@ -55,6 +70,8 @@ class SampleRequest:
     """The same for all rollouts of a group: they share their prompt."""
     policy_version: int | None = None
     """What to sample from; None for the newest."""
+    constraint: Constraint | None = field(default=None, compare=False, repr=False)
+    """Log-probabilities are those of the tokens that it allows, among themselves."""
 
 
 @dataclass(frozen=True, slots=True)

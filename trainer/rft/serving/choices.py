@@ -9,10 +9,12 @@ from typing import Literal
 
 from rft.chat.chat_format import ParsedTurn
 from rft.chat.template_format import TemplateChatFormat
+from rft.core.errors import SamplerError
 from rft.core.ids import public_id, seed_63
 from rft.core.messages import Message, Role, ToolCall
-from rft.rollouts.sampler import FinishReason, Sample, SampleProgress, Sampler, SampleRequest, check_sample
+from rft.rollouts.sampler import Constraint, FinishReason, Sample, SampleProgress, Sampler, SampleRequest, check_sample
 from rft.rollouts.thought_limit import sample_within_thought_limit
+from rft.serving.formats import AnswersInFormat
 from rft.serving.prompts import Conversation, ReadPrompt, result_of
 from rft.serving.remembered import RememberedConversations, RememberedTurn, prompt_digest, said_digest
 from rft.serving.turn_text import IncrementalText, TurnText
@@ -37,8 +39,13 @@ class ChoiceRun:
     tell: Callable[[Text], None]
     max_reasoning_tokens: int | None = None
     """Of one turn, as in `Budgets`."""
+    answers: AnswersInFormat | None = None
+    """What an answer has to be; None: any text."""
     _turn: int = field(init=False)
     """The one in work."""
+    _sampled_before_turn: int = field(init=False)
+    _unsampled: int = field(init=False)
+    """Of its tokens, those that closed a thought that was too long."""
     _text: TurnText = field(init=False)
     """Of that."""
     _decoder: IncrementalText = field(init=False)
@@ -56,7 +63,7 @@ class ChoiceRun:
         for turn in range(_MOST_TURNS):
             context = (*self.prompt.token_ids, *self._ids)
             is_thinking = self.chat_format.has_opened_thought(context)
-            self._turn = turn
+            self._turn, self._sampled_before_turn, self._unsampled = turn, len(self._sampled), 0
             self._text = TurnText(self.chat_format.syntax, self.request.stop, is_thinking=is_thinking)
             self._decoder = IncrementalText(self.chat_format.tokenizer.decode)
             sample = await sample_within_thought_limit(self, self.chat_format, context, self.max_reasoning_tokens)
@@ -67,10 +74,11 @@ class ChoiceRun:
                 context_ids=context,
             )
             self._take(parsed)
-            if self._text.is_stopped or sample.finish_reason is FinishReason.LENGTH:
-                return self._choice("stop" if self._text.is_stopped else "length", ())
-            if not parsed.tool_calls or not self.request.tools:
-                return self._choice("stop", ())  # Calls of tools that nobody has are left out.
+            is_cut = sample.finish_reason is FinishReason.LENGTH
+            if self._text.is_stopped:
+                return self._choice("stop", ())
+            if is_cut or not parsed.tool_calls or not self.request.tools:  # Of tools that nobody has: left out.
+                return self._choice(await self._keep_to_format(context, parsed, is_cut=is_cut), ())
             if any(call.name for call in parsed.tool_calls) or turn + 1 == _MOST_TURNS:
                 return self._with_calls(parsed.tool_calls)
             answers = [result_of(call, self.chat_format.unreadable_call_output) for call in parsed.tool_calls]
@@ -79,6 +87,37 @@ class ChoiceRun:
                 return self._choice("length", ())
             self._ids += suffix
         raise AssertionError("the last turn returns")
+
+    async def _keep_to_format(
+        self, context: Sequence[int], parsed: ParsedTurn, *, is_cut: bool
+    ) -> Literal["stop", "length"]:
+        """An answer that does not fit is sampled again behind its thoughts, held to what fits. Raises SamplerError."""
+        start = len(context) - len(self.prompt.token_ids)
+        turn = self._ids[start:]
+        reason = "length" if is_cut else "stop"
+        if self.answers is None or (is_cut and self._is_cut_before_answer(context, turn, parsed)):
+            return reason
+        before = self.chat_format.before_answer(turn, context)
+        self._content = [parsed.content]  # Nothing is JSON with what was said beside calls that cannot be read.
+        if self.answers.begin(turn[len(before) :]) if is_cut else self.answers.problem(parsed.content) is None:
+            return reason
+        kept = len(before) - self._unsampled if turn[: len(before)] == before else 0
+        del self._ids[start:], self._sampled[self._sampled_before_turn + max(0, kept) :]
+        self._ids += before
+        if not self.has_room_behind(()):
+            return "length"
+        sample = await self.sample_piece("in format", constraint=self.answers.constraint())
+        is_whole = sample.finish_reason is FinishReason.STOP
+        answer = self.chat_format.tokenizer.decode(sample.token_ids[: len(sample.token_ids) - is_whole]).strip()
+        if is_whole and (problem := self.answers.problem(answer)) is not None:
+            raise SamplerError(f"no answer could be sampled that fits the response_format: {problem}")
+        self._content = [answer]
+        return "stop" if is_whole else "length"
+
+    def _is_cut_before_answer(self, context: Sequence[int], turn: Sequence[int], parsed: ParsedTurn) -> bool:
+        """Within a call or a thought."""
+        is_call = bool(parsed.tool_calls and self.request.tools)
+        return is_call or bool(self.chat_format.thought_closing(context, turn))
 
     def _room(self, behind: int = 0) -> int:
         """Tokens that can still be sampled, behind so many that are not."""
@@ -93,9 +132,12 @@ class ChoiceRun:
     def take_unsampled(self, token_ids: Sequence[int]) -> None:
         """They are told as what the policy writes, and are no token of its own."""
         self._ids += token_ids
+        self._unsampled += len(token_ids)
         self._hear(token_ids)
 
-    async def sample_piece(self, *part: str, at_most: int | None = None) -> Sample:
+    async def sample_piece(
+        self, *part: str, at_most: int | None = None, constraint: Constraint | None = None
+    ) -> Sample:
         """What is left of the turn in work, or so many tokens of it. Raises SamplerError."""
         room = self._room()
         request = SampleRequest(
@@ -108,6 +150,7 @@ class ChoiceRun:
             top_p=self.request.top_p,
             progress=SampleProgress(),
             policy_version=self.policy_version,
+            constraint=constraint,
         )
         sample = await self._sample(request)
         self._ids += sample.token_ids
@@ -124,7 +167,7 @@ class ChoiceRun:
             if self._text.is_stopped:
                 task.cancel()
 
-        if self.request.is_streamed or self.request.stop:
+        if self._is_told_at_once or self.request.stop:
             request.progress.on_tokens = on_tokens
         try:
             sample = await task
@@ -139,6 +182,11 @@ class ChoiceRun:
         check_sample(sample, request)
         return sample
 
+    @property
+    def _is_told_at_once(self) -> bool:
+        """An answer that may have to be sampled again is told when it is complete."""
+        return self.request.is_streamed and self.answers is None
+
     def _hear(self, token_ids: Sequence[int]) -> None:
         text = self._decoder.add(token_ids).replace("\x00", "\ufffd")  # As in what the whole turn is read as.
         told = self._text.add(text)
@@ -148,11 +196,11 @@ class ChoiceRun:
         self._reasoning.append(parsed.reasoning)
         self._reasoning_tokens += parsed.reasoning_tokens
         self._tell(self._text.end(parsed.content, parsed.raw_text))
-        is_told = self.request.is_streamed or self._text.is_stopped
+        is_told = self._is_told_at_once or self._text.is_stopped
         self._content.append(self._text.told if is_told else parsed.content)
 
     def _tell(self, text: str, *, has_thought: bool = False) -> None:
-        if text and self.request.is_streamed:
+        if text and self._is_told_at_once:
             sampled = len(self._sampled) + len(self._heard)
             has_thought = has_thought or any(self._reasoning)
             self.tell(Text(index=self.index, text=text, has_thought=has_thought, completion_tokens=sampled))
@@ -180,6 +228,10 @@ class ChoiceRun:
 
     def _choice(self, reason: Literal["stop", "length", "tool_calls"], calls: tuple[ToolCall, ...]) -> Choice:
         choice = self._told_choice(reason, calls)
+        if self.request.is_streamed and not self._is_told_at_once and choice.content:
+            has_thought, sampled = bool(choice.reasoning), len(self._sampled)
+            said = Text(index=self.index, text=choice.content, has_thought=has_thought, completion_tokens=sampled)
+            self.tell(said)
         if not self.request.keeps_turns:
             return choice
         turn = SampledTurn(

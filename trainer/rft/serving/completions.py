@@ -1,5 +1,6 @@
 """One request from its messages to the end of its last choice."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from rft.core.errors import RftError, RunFailed, SamplerError
 from rft.engines.base import Engine
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.serving.choices import ChoiceRun
+from rft.serving.formats import answers_in_format
 from rft.serving.policies import ServedPolicies
 from rft.serving.prompts import Conversation, ReadPrompt, read_prompt
 from rft.serving.refusals import RequestRefused, adapter_gone, bad_request
@@ -63,6 +65,9 @@ class Completions:
         prompt = read_prompt(conversation, chat_format, self.remembered)
         self._refuse_too_long(len(prompt.token_ids))
         max_reasoning_tokens = thought_limit(request, chat_format)
+        answers, wanted = None, request.response_format
+        if wanted is not None:
+            answers = await asyncio.to_thread(answers_in_format, wanted, chat_format.tokenizer)
 
         async def choose(version: int, index: int) -> Choice:
             run = ChoiceRun(
@@ -76,6 +81,7 @@ class Completions:
                 self.remembered,
                 tell,
                 max_reasoning_tokens,
+                answers,
             )
             choice = await run.run()
             tell(choice)

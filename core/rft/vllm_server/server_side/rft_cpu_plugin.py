@@ -86,25 +86,24 @@ def add_linear(
     downs: Sequence[_Tensor],
     ups: Sequence[_Tensor],
     scale: float,
-    widths: Sequence[int],
-    **_: object,
+    *_: object,
+    **__: object,
 ) -> None:
     """Add what the adapters make of the inputs of a layer, or of several that vLLM computes as one.
 
-    Inputs (..., in), outputs (..., sum of `widths`); of each layer `downs` (slots, 1, rank, in) and `ups` (slots, 1,
-    width, rank).
+    Inputs (..., in), outputs (..., sum of the layers'); of each layer `downs` (slots, 1, rank, in) and `ups` (slots, 1,
+    out, rank).
     """
-    inputs, outputs = inputs.view(-1, inputs.shape[-1]).to(outputs.dtype), outputs.view(-1, outputs.shape[-1])
+    inputs, outputs = inputs.view(-1, inputs.shape[-1]), outputs.view(-1, outputs.shape[-1])
     for slot, places in wrapper.rft_tokens:
-        own, first = inputs if places is None else inputs[places], 0
-        for down, up, width in zip(downs, ups, widths, strict=True):
-            products = own @ down[slot, 0].T.to(own.dtype) @ up[slot, 0].T.to(own.dtype)
-            products, columns = products if scale == 1 else scale * products, outputs[:, first : first + width]
-            if places is None:
-                columns += products
-            else:
-                columns.index_add_(0, places, products)
-            first += width
+        own = inputs if places is None else inputs[places]
+        of_layers = [own @ down[slot, 0].T @ up[slot, 0].T for down, up in zip(downs, ups, strict=True)]
+        products = of_layers[0] if len(of_layers) == 1 else import_module("torch").cat(of_layers, 1)
+        products = products if scale == 1 else scale * products
+        if places is None:
+            outputs += products
+        else:
+            outputs.index_add_(0, places, products)
 
 
 def shrink(inputs: _Tensor, weights: _Tensor, output: _Tensor, slots: _Tensor, scaling: float = 1.0) -> None:

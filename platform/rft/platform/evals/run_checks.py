@@ -28,7 +28,6 @@ from rft.platform.files.repository import FileRepository
 from rft.platform.orders.judge_fields import text_of
 from rft.platform.orders.unknown_fields import refuse_misspelled
 from rft.platform.providers.chat_models import ChatModel, find_chat_model
-from rft.platform.serving.served_model import ServedModel
 from rft.platform.store.unit_of_work import UnitOfWork
 
 _SOURCE = "data_source"
@@ -118,12 +117,7 @@ def _model_of(source: SampledSource) -> str:
 
 async def _check_model(uow: UnitOfWork, services: Services, name: str, sampling: SamplingParams) -> None:
     """Raises BadRequest for a model that is none, or that cannot do what is asked."""
-    model = await _find_model(uow, services, name)
-    if isinstance(model, ServedModel) and (sampling.wanted_format or {}).get("type") in ("json_object", "json_schema"):
-        place = "response_format" if sampling.response_format else "text.format"
-        param = f"{_SOURCE}.sampling_params.{place}"
-        message = f"Invalid '{param}': can only be of type 'text': no engine here has constrained decoding."
-        raise BadRequest(message, param=param, code="invalid_value")
+    await _find_model(uow, services, name)
 
 
 async def _find_model(uow: UnitOfWork, services: Services, name: str) -> ChatModel:

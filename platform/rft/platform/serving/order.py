@@ -10,13 +10,14 @@ from rft.core.base import JsonObject
 from rft.core.dataset_fields import RowError, read_message, read_tools
 from rft.core.messages import Message, Role, ToolSchema
 from rft.platform.api.errors import BadRequest
+from rft.platform.orders.response_format import to_response_format
 from rft.platform.serving.schemas import ChatCompletionBody
 from rft.platform.serving.unread_fields import refuse_unread
 from rft.serving_wire.records import AdapterRef, CompletionRequest
 
 EFFORTS = {"none": "minimal", "xhigh": "high", "max": "high"}
 """Those that training does not know, as what comes nearest."""
-NO_CONSTRAINED_DECODING = "no engine here has constrained decoding"
+CANNOT_FORCE_CALLS = "can be 'auto' or 'none': no engine here can force a call"
 _REFUSED = {
     "functions": "is long replaced; describe functions in 'tools'",
     "function_call": "is long replaced; use 'tool_choice'",
@@ -53,6 +54,7 @@ def to_completion_request(body: ChatCompletionBody, adapter: AdapterRef | None) 
         max_tokens=body.max_completion_tokens or body.max_tokens,
         stop=stop,
         reasoning_effort=None if effort is None else EFFORTS.get(effort, effort),
+        response_format=to_response_format(body.response_format),
         has_parallel_calls=body.parallel_tool_calls is not False,
         is_streamed=bool(body.stream),
         has_logprobs=bool(body.logprobs),
@@ -74,12 +76,6 @@ def _refuse_what_is_not_there(body: ChatCompletionBody) -> None:
     if extra.get("modalities") not in (None, ["text"]):
         raise refused("modalities", 'can only be ["text"]')
     refuse_unread(body, other_names=_OTHER_NAMES)
-    _refuse_unfit_options(body)
-
-
-def _refuse_unfit_options(body: ChatCompletionBody) -> None:
-    if body.response_format is not None and body.response_format.get("type") != "text":
-        raise refused("response_format", f"can only be {{'type': 'text'}}: {NO_CONSTRAINED_DECODING}")
     if body.stream_options is not None and not body.stream:
         raise refused("stream_options", "is only allowed with 'stream'")
 
@@ -98,7 +94,7 @@ def _tools(body: ChatCompletionBody) -> tuple[ToolSchema, ...]:
         case {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": list(allowed)}}:
             return _allowed(tools, allowed)
         case "required" | {"type": _}:
-            raise refused("tool_choice", f"can be 'auto' or 'none': {NO_CONSTRAINED_DECODING} to force a call")
+            raise refused("tool_choice", CANNOT_FORCE_CALLS)
         case _:
             raise refused("tool_choice", "must be 'auto', 'none' or a list of allowed tools")
 

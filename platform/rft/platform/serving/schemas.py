@@ -4,13 +4,12 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, JsonValue
 
-from rft.core.base import JsonObject
 from rft.platform.api.wire import TextBody, must_be
+from rft.platform.orders.response_format import ResponseFormatWanted
 from rft.platform.serving.message_texts import SaidBody
 
 MAX_CHOICES = 128
 MAX_STOPS = 4
-_TEXT_ALONE: dict[str, JsonValue] = {"properties": {"type": {"const": "text"}}, "required": ["type"]}
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -65,7 +64,7 @@ class ChatCompletionBody(SaidBody, TextBody):
         must_be("0: engines here tell the log-probability of sampled tokens alone"),
     ] = None
     reasoning_effort: ReasoningEffort = None
-    response_format: Annotated[JsonObject | None, Field(json_schema_extra=_TEXT_ALONE)] = None
+    response_format: ResponseFormatWanted | None = None
     return_token_ids: bool | None = None
     """Ours, as vLLM has it: add `prompt_token_ids` and each choice's `token_ids`."""
 

@@ -83,6 +83,7 @@ class ServedPolicy:
             max_tokens=sampling.max_tokens,
             reasoning_effort=None if effort is None else EFFORTS.get(effort, effort),
             budgets=sampling.budgets,
+            response_format=sampling.response_format,
         )
 
     async def _turn(self, wanted: CompletionRequest, attempts: int) -> ChatTurn:

@@ -9,7 +9,7 @@ from rft.platform.api.errors import BadRequest
 from rft.platform.orders.unknown_fields import refuse_misspelled
 
 _ANOTHER_DISTRIBUTION = "is not supported: log-probabilities would be those of another distribution"
-_NOT_CONSTRAINED = "is not supported: no engine here has constrained decoding"
+_NOT_CONSTRAINED = "is not supported; 'response_format' holds an answer to a JSON schema"
 _AS_TRAINED = "is not supported: the chat is rendered as in training; see 'reasoning_effort' for thinking"
 _NOT_SUPPORTED = "is not supported"
 _UNREAD: dict[str, tuple[str, Sequence[JsonValue]]] = {

@@ -13,7 +13,6 @@ from typing import Any
 import psycopg
 import pytest
 from openai import APIError, AsyncOpenAI, BadRequestError, InternalServerError, NotFoundError, OpenAI
-from pydantic import BaseModel
 
 from rft.chat.model_folder import read_model_folder
 from rft.chat.opening import open_chat
@@ -206,12 +205,10 @@ async def test_an_asynchronous_loop_over_streams_has_the_same_tokens(client: Asy
     assert [token_ids(response) for response in responses] == [token_ids(response) for response in loop]
 
 
-async def test_a_schema_cannot_be_asked_for_by_the_sdks_own_helper(client: AsyncOpenAI) -> None:
-    class Answer(BaseModel):
-        number: int
-
-    with pytest.raises(BadRequestError, match="constrained decoding") as raised:
-        await client.responses.parse(model="tiny", input="How much?", text_format=Answer)
+async def test_a_schema_that_cannot_be_kept_is_refused(client: AsyncOpenAI) -> None:
+    text: Any = {"format": {"type": "json_schema", "name": "answer", "schema": {"not": {}}}}
+    with pytest.raises(BadRequestError, match="cannot be kept") as raised:
+        await client.responses.create(model="tiny", input="How much?", text=text)
     assert raised.value.param == "text.format"
 
 
@@ -296,7 +293,7 @@ QUESTION: Any = [{"role": "user", "content": "How much?"}]
          "tool_choice", None),
         ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"name": {}}]}},
          "tool_choice", None),
-        ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {}}}}, "text.format", None),
+        ({"text": {"format": {"type": "json_schema", "name": "x", "schema": 7}}}, "text.format", None),
         ({"previous_response_id": "resp_1"}, "previous_response_id", None),
         ({"conversation": "conv_1"}, "conversation", None),
         ({"background": True}, "background", None),

@@ -85,6 +85,7 @@ _error = TypeAdapter(_Error)
 
 def completion_body(request: SampleRequest, model: str) -> bytes:
     """The request for one turn."""
+    constraint = request.constraint
     return to_json(
         {
             "model": model,
@@ -110,6 +111,7 @@ def completion_body(request: SampleRequest, model: str) -> bytes:
             "return_token_ids": True,
             "skip_special_tokens": False,
             "add_special_tokens": False,
+            **({} if constraint is None else {"structured_outputs": {"json": constraint.json_schema}}),
         }
     )
 

@@ -23,6 +23,8 @@ from rft.platform.serving.responses.streaming import ResponseEvents
 from rft.platform.serving.service import events
 from rft.serving_wire.records import Event
 
+_CALLED_HERE = {"messages": "input", "response_format": "text.format"}
+"""Fields of chat completions."""
 router = APIRouter(tags=["responses"])
 _REPLIES: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
@@ -62,8 +64,7 @@ async def _for_input(told: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
             async for event in told:
                 yield event
     except ApiError as error:
-        if error.param == "messages":
-            error.param = "input"
+        error.param = _CALLED_HERE.get(error.param or "", error.param)
         raise
 
 

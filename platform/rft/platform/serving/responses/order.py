@@ -8,7 +8,8 @@ from pydantic import BaseModel, JsonValue
 
 from rft.core.dataset_fields import RowError, read_tools
 from rft.core.messages import Message, Role, ToolSchema
-from rft.platform.serving.order import EFFORTS, NO_CONSTRAINED_DECODING, allowed_tools, refused
+from rft.platform.orders.response_format import to_response_format
+from rft.platform.serving.order import CANNOT_FORCE_CALLS, EFFORTS, allowed_tools, refused
 from rft.platform.serving.responses.items import ReadInput, read_items
 from rft.platform.serving.responses.schemas import SEALED_TURNS, ResponseBody
 from rft.platform.serving.responses.sealed_turns import TurnSeal
@@ -79,6 +80,7 @@ def to_response_order(body: ResponseBody, adapter: AdapterRef | None, seal: Turn
         top_p=1.0 if body.top_p is None else body.top_p,
         max_tokens=body.max_output_tokens,
         reasoning_effort=None if effort is None else EFFORTS.get(effort, effort),
+        response_format=None if body.text is None else to_response_format(body.text.format),
         has_parallel_calls=body.parallel_tool_calls is not False,
         is_streamed=bool(body.stream),
         sampled_turns={before + index: turn for index, turn in read.sampled_turns.items()},
@@ -107,9 +109,6 @@ def _refuse_what_is_not_there(body: ResponseBody) -> None:
     for place, name in enumerate(body.include or ()):
         if name != SEALED_TURNS:
             raise refused(f"include[{place}]", f"can only be '{SEALED_TURNS}'")
-    text = body.text.format if body.text is not None else None
-    if text is not None and text.get("type") != "text":
-        raise refused("text.format", f"can only be {{'type': 'text'}}: {NO_CONSTRAINED_DECODING}")
     why = "can only be 'medium': models here have no switch for it"
     refuse_unless_nothing("text.verbosity", _extra(body.text, "verbosity"), why, ("medium",))
     refuse_unless_nothing("reasoning.mode", _extra(body.reasoning, "mode"), "can only be 'standard'", ("standard",))
@@ -143,6 +142,6 @@ def _shown_tools(choice: JsonValue, tools: tuple[ToolSchema, ...]) -> tuple[Tool
         case {"type": "allowed_tools", "mode": "auto", "tools": list(allowed)}:
             return allowed_tools(tools, [entry.get("name") if isinstance(entry, dict) else None for entry in allowed])
         case "required" | {"type": _}:
-            raise refused("tool_choice", f"can be 'auto' or 'none': {NO_CONSTRAINED_DECODING} to force a call")
+            raise refused("tool_choice", CANNOT_FORCE_CALLS)
         case _:
             raise refused("tool_choice", "must be 'auto', 'none' or a list of allowed tools")

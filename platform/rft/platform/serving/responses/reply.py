@@ -23,6 +23,7 @@ from rft.platform.serving.responses.schemas import (
     ResponseObject,
     ResponseStatus,
     ResponseUsage,
+    TextConfig,
 )
 from rft.platform.serving.told import ToldSoFar
 from rft.serving_wire.records import Choice, SampledTurn
@@ -70,6 +71,7 @@ class ResponseReply(ToldSoFar):
             parallel_tool_calls=request.has_parallel_calls,
             reasoning=ReasoningConfig(effort=None if body.reasoning is None else body.reasoning.effort),
             temperature=request.temperature,
+            text=TextConfig() if body.text is None or body.text.format is None else TextConfig(format=body.text.format),
             tool_choice=body.tool_choice or "auto",
             tools=[
                 FunctionTool(name=tool.name, description=tool.description or None, parameters=tool.parameters)

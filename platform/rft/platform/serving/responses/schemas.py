@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from rft.core.base import JsonObject
 from rft.platform.api.wire import TextBody, must_be
+from rft.platform.orders.response_format import ResponseFormatWanted
 from rft.platform.orders.schemas import Metadata
 from rft.platform.serving.message_texts import SaidBody
 from rft.platform.serving.schemas import ReasoningEffort, Seed, Temperature, TopP
@@ -13,7 +14,6 @@ from rft.platform.serving.schemas import ReasoningEffort, Seed, Temperature, Top
 SEALED_TURNS = "reasoning.encrypted_content"
 """What `include` may ask for."""
 Truncation = Literal["auto", "disabled"]
-_ONLY_TEXT: dict[str, JsonValue] = {"properties": {"type": {"const": "text"}}, "required": ["type"]}
 
 
 class ReasoningBody(TextBody):
@@ -25,7 +25,7 @@ class ReasoningBody(TextBody):
 class TextConfigBody(TextBody):
     """What the text is to be."""
 
-    format: Annotated[JsonObject | None, Field(json_schema_extra=_ONLY_TEXT)] = None
+    format: ResponseFormatWanted | None = None
 
 
 class ResponseBody(SaidBody, TextBody):
@@ -144,16 +144,11 @@ class FunctionTool(BaseModel):
     """Arguments are never constrained."""
 
 
-class TextFormat(BaseModel):
-    """The only one."""
-
-    type: Literal["text"] = "text"
-
-
 class TextConfig(BaseModel):
     """What the text is."""
 
-    format: TextFormat = TextFormat()
+    format: JsonObject = {"type": "text"}
+    """As it was asked for."""
 
 
 class ReasoningConfig(BaseModel):

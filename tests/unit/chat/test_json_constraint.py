@@ -1,0 +1,76 @@
+"""Whatever is drawn of the tokens that a constraint allows is JSON of its schema, in bytes and in real vocabularies."""
+
+import json
+from random import Random
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rft.chat.json_constraint import JsonVocabulary, SchemaNotKept
+from rft.chat.tokenizer import Tokenizer
+from rft.core.base import JsonObject
+from rft.testing.samplers_tokenizer import ByteTokenizer
+from tests.unit.chat.models import opened
+
+SCHEMAS: list[JsonObject] = [
+    {
+        "type": "object",
+        "properties": {
+            "kind": {"enum": ["small", "größer"]},
+            "number": {"type": "integer", "minimum": -9, "maximum": 99},
+            "tags": {"type": "array", "items": {"type": "string", "maxLength": 3}, "maxItems": 2},
+        },
+        "required": ["kind", "number"],
+        "additionalProperties": False,
+    },
+    {"$defs": {"leaf": {"type": ["null", "boolean"]}}, "anyOf": [{"$ref": "#/$defs/leaf"}, {"const": "none"}]},
+]
+MOST_TOKENS = 2_000
+BYTES = JsonVocabulary(ByteTokenizer())
+
+
+def walk(tokenizer: Tokenizer, vocabulary: JsonVocabulary, schema: JsonObject, random: Random) -> str:
+    """Any token that may come next, until the end."""
+    constraint, sampled = vocabulary.constraint(schema), list[int]()
+    while not sampled or sampled[-1] not in tokenizer.stop_ids:
+        bits = constraint.allowed(sampled)
+        allowed = [token for token in range(8 * len(bits)) if bits[token // 8] >> token % 8 & 1]
+        assert allowed
+        assert tokenizer.control_ids.isdisjoint({*allowed} - {*tokenizer.stop_ids})
+        # Ends and closing marks more often than their share: a string may be long.
+        ends = [token for token in allowed if token in tokenizer.stop_ids or tokenizer.token_bytes(token) in b'"}],']
+        sampled.append(random.choice(ends if ends and random.random() < 0.5 else allowed))
+        assert len(sampled) < MOST_TOKENS
+    assert all(vocabulary.constraint(schema).begins(sampled[:end]) for end in range(0, len(sampled), 7))
+    return tokenizer.decode(sampled[:-1])
+
+
+@given(schema=st.sampled_from(SCHEMAS), seed=st.integers(0, 2**32))
+def test_bytes(schema: JsonObject, seed: int) -> None:
+    text = walk(ByteTokenizer(), BYTES, schema, Random(seed))
+    jsonschema.validate(json.loads(text), schema)
+
+
+@pytest.mark.parametrize("family", ["qwen3", "mistral_nemo", "llama3_1"])
+def test_vocabularies_of_families(family: str) -> None:
+    tokenizer = opened(family).chat_format.tokenizer
+    vocabulary = JsonVocabulary(tokenizer)
+    for seed, schema in enumerate(SCHEMAS * 4):
+        jsonschema.validate(json.loads(walk(tokenizer, vocabulary, schema, Random(seed))), schema)
+
+
+@pytest.mark.parametrize(
+    "schema", [{"not": {"type": "string"}}, {"type": "object", "propertyNames": {"pattern": "a"}}, {"$ref": "#/none"}]
+)
+def test_a_schema_that_would_not_be_kept_is_refused(schema: JsonObject) -> None:
+    with pytest.raises(SchemaNotKept):
+        BYTES.constraint(schema)
+
+
+def test_what_should_never_have_been_sampled_can_only_end() -> None:
+    constraint = BYTES.constraint(SCHEMAS[0])
+    assert not constraint.begins(ByteTokenizer().encode_text("no JSON"))
+    bits = constraint.allowed(ByteTokenizer().encode_text("no JSON"))
+    assert [token for token in range(8 * len(bits)) if bits[token // 8] >> token % 8 & 1] == [ByteTokenizer.stop_id]

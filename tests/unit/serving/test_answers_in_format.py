@@ -1,0 +1,136 @@
+"""An answer that has to fit a format is as the policy writes it where that fits, and sampled again where not."""
+
+import asyncio
+import json
+
+import pytest
+
+from rft.core.base import JsonObject
+from rft.core.messages import ToolSchema
+from rft.core.response_format import ResponseFormat
+from rft.rollouts.sampler import SampleRequest
+from rft.serving_wire.records import Choice, Event, Text
+from rft.testing.samplers import ScriptedSampler, tool_call_text
+from tests.unit.serving.conversing import (
+    TOKENIZER,
+    completions,
+    events_of,
+    prompt_and_choices,
+    refusal,
+    request,
+    told_text,
+)
+from tests.unit.serving.test_as_in_a_rollout import row
+
+SCHEMA: JsonObject = {
+    "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False,
+}  # fmt: skip
+WANTED = ResponseFormat(type="json_schema", json_schema=SCHEMA)
+FITS = '{"n": 7}'
+
+
+class Policy:
+    """Writes `turns`; held to a constraint, `held`."""
+
+    def __init__(self, *turns: str, held: str = FITS) -> None:
+        self._turns, self._held = turns, held
+        self.requests: list[SampleRequest] = []
+
+    def __call__(self, asked: SampleRequest, prompt: str) -> str:
+        self.requests.append(asked)
+        if asked.constraint is not None:
+            assert asked.constraint.json_schema in (SCHEMA, {"type": "object"})
+            return self._held
+        return self._turns[min(prompt.count("<|im_start|>assistant") - 1, len(self._turns) - 1)]
+
+
+def answer(
+    policy: Policy,
+    wanted: ResponseFormat = WANTED,
+    *,
+    tools: tuple[ToolSchema, ...] = (),
+    is_streamed: bool = False,
+    max_tokens: int | None = None,
+) -> list[Event]:
+    served = completions(ScriptedSampler(TOKENIZER, policy, max_context_tokens=10_000))
+    asked = request(row().messages, tools, is_streamed=is_streamed, max_tokens=max_tokens)
+    return asyncio.run(events_of(served, asked.model_copy(update={"response_format": wanted, "has_logprobs": True})))
+
+
+def choice_of(events: list[Event]) -> Choice:
+    _, (choice,) = prompt_and_choices(events)
+    assert len(choice.tokens) == choice.completion_tokens
+    return choice
+
+
+@pytest.mark.parametrize("written", [FITS, f"<think>hm</think>\n{FITS}\n"])
+def test_what_fits_is_taken_as_it_was_sampled(written: str) -> None:
+    policy = Policy(written)
+    choice = choice_of(answer(policy))
+    assert (choice.content, choice.finish_reason, len(policy.requests)) == (FITS, "stop", 1)
+    assert TOKENIZER.decode(choice.token_ids) == written + "<|im_end|>"
+
+
+@pytest.mark.parametrize("misfit", ["It is 7.", "```json\n{}\n```", '{"n": "7"}', '{"n": 7, "m": 8}', ""])
+@pytest.mark.parametrize("thought", ["", "<think>hm</think>\n"])
+def test_what_does_not_fit_is_sampled_again_behind_the_same_thought(misfit: str, thought: str) -> None:
+    policy = Policy(thought + misfit)
+    choice = choice_of(answer(policy))
+    assert (choice.content, choice.reasoning, choice.finish_reason) == (FITS, "hm" if thought else "", "stop")
+    first, second = policy.requests
+    before = TOKENIZER.decode(second.prompt_ids[len(first.prompt_ids) :])
+    assert before == thought.rstrip("\n")
+    assert TOKENIZER.decode(choice.token_ids) == before + FITS + "<|im_end|>"
+    assert first.seed != second.seed
+
+
+def test_calls_are_not_held_to_it_and_what_is_said_beside_unreadable_ones_is_no_part_of_the_answer() -> None:
+    calling = Policy(f"I look. {tool_call_text('search', '{}')}")
+    assert [call.name for call in choice_of(answer(calling, tools=row().tools)).tool_calls] == ["search"]
+    clumsy = Policy("I look. <tool_call>{broken</tool_call>", FITS)
+    assert choice_of(answer(clumsy, tools=row().tools)).content == FITS
+
+
+@pytest.mark.parametrize("written", [FITS, "It is 7."])
+def test_a_stream_tells_nothing_but_the_answer_that_fits(written: str) -> None:
+    events = answer(Policy(f"<think>hm</think>{written}"), is_streamed=True)
+    assert told_text(events) == FITS
+    assert [event.has_thought for event in events if isinstance(event, Text)] == [True]
+
+
+def test_any_object_will_do() -> None:
+    policy = Policy("7", held="{}")
+    assert choice_of(answer(policy, ResponseFormat(type="json_object"))).content == "{}"
+
+
+def test_one_that_is_cut_says_so() -> None:
+    long = json.dumps({"n": 10**9})
+    for policy, requests in ((Policy("It is 7.", held=long), 2), (Policy(long), 1)):
+        choice = choice_of(answer(policy, max_tokens=9))
+        assert (choice.content, choice.finish_reason, choice.completion_tokens) == (long[:9], "length", 9)
+        assert len(policy.requests) == requests, "what may become an answer that fits is not sampled again"
+
+
+@pytest.mark.parametrize("cut", ["<think>I wonder", f"<think>hm</think>{tool_call_text('search', '{}')}"])
+def test_what_is_cut_within_a_thought_or_a_call_has_no_answer(cut: str) -> None:
+    policy = Policy(cut)
+    choice = choice_of(answer(policy, tools=row().tools, max_tokens=len(TOKENIZER.encode(cut)) - 2))
+    assert (choice.content, choice.finish_reason, len(policy.requests)) == ("", "length", 1)
+
+
+def test_what_runs_on_without_an_answer_is_sampled_again() -> None:
+    choice = choice_of(answer(Policy("blah " * 50), max_tokens=20))
+    assert (choice.content, choice.finish_reason) == (FITS, "stop")
+
+
+def test_one_that_does_not_fit_all_the_same_is_no_answer() -> None:
+    """A server that does not keep what it was asked for."""
+    refused = answer(Policy("It is 7.", held="It is 7."))[-1]
+    assert "no answer could be sampled that fits" in refused.model_dump()["message"]
+
+
+@pytest.mark.parametrize("schema", [{"not": {}}, {"type": "object", "minProperties": "x"}])
+def test_a_schema_that_cannot_be_kept_is_refused_before_anything_is_sampled(schema: JsonObject) -> None:
+    policy = Policy("It is 7.")
+    refused = refusal(answer(policy, ResponseFormat(type="json_schema", json_schema=schema)))
+    assert (refused.kind, refused.param, policy.requests) == ("bad_request", "response_format", [])

@@ -1,0 +1,82 @@
+"""Samples that are JSON of a schema: which tokens may come next, by llguidance."""
+
+import json
+from collections.abc import Sequence
+
+from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
+
+from rft.chat.tokenizer import Tokenizer
+from rft.core.base import JsonObject
+from rft.core.errors import RftError
+
+_SPACE = r" |\n {0,32}"
+"""Between values at most: one that may print as many as it likes may never end."""
+
+
+class SchemaNotKept(RftError):
+    """No sample can be held to the schema; the message says why."""
+
+
+class JsonVocabulary:
+    """The tokens of one tokenizer as bytes, which takes a second to prepare for a large one."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Raises SchemaNotKept."""
+        self._stop_ids = tokenizer.stop_ids
+        try:
+            self._tokenizer = LLTokenizer(TokenizerWrapper(_Bytes(tokenizer)), eos_token=list(tokenizer.stop_ids))
+        except (ValueError, RuntimeError) as error:
+            raise SchemaNotKept(f"the tokens of this model cannot be held to a schema: {error}") from error
+
+    def constraint(self, schema: JsonObject) -> "JsonConstraint":
+        """For one sample. Raises SchemaNotKept for a schema with a keyword that is not kept, or one that is too
+        large."""
+        grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides={"whitespace_pattern": _SPACE})
+        matcher = LLMatcher(self._tokenizer, grammar, log_level=0)
+        if matcher.is_error():
+            raise SchemaNotKept(matcher.get_error().partition("\n")[0])
+        return JsonConstraint(schema, matcher, self._stop_ids)
+
+
+class JsonConstraint:
+    """Implements `rft.rollouts.sampler.Constraint`. Of one thread at a time."""
+
+    def __init__(self, schema: JsonObject, matcher: LLMatcher, stop_ids: Sequence[int]) -> None:
+        self.json_schema = schema
+        self._matcher, self._consumed = matcher, 0
+        self._only_stops = _bits(stop_ids)
+
+    def begins(self, token_ids: Sequence[int]) -> bool:
+        """Whether a sample that fits may begin so. Asked before anything else."""
+        return self._matcher.validate_tokens(list(token_ids)) == len(token_ids)
+
+    def allowed(self, sampled: Sequence[int]) -> bytes:
+        """A bit for each token of the vocabulary, the lowest first. Where nothing else fits, the sample ends."""
+        self._matcher.consume_tokens(list(sampled[self._consumed :]))
+        self._consumed = len(sampled)
+        if self._matcher.is_error():
+            return self._only_stops
+        bits = self._matcher.compute_bitmask()
+        return bits if any(bits) else self._only_stops
+
+
+def _bits(token_ids: Sequence[int]) -> bytes:
+    bits = bytearray(max(token_ids) // 8 + 1)
+    for token in token_ids:
+        bits[token // 8] |= 1 << token % 8
+    return bytes(bits)
+
+
+class _Bytes:
+    """A tokenizer in the shape that llguidance reads."""
+
+    bos_token_id = None
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self.eos_token_id = tokenizer.stop_ids[0]
+        self.tokens = [tokenizer.token_bytes(token) for token in range(tokenizer.vocabulary_size)]
+        self.special_token_ids = sorted(tokenizer.control_ids)
+
+    def __call__(self, text: str) -> list[int]:
+        return self._tokenizer.encode_text(text)
