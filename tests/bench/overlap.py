@@ -63,7 +63,16 @@ AS_IT_IS = {"learning_rate_multiplier": 1e-9, "n_epochs": 1, "eval_interval": 10
 TEN_LARGE_STEPS = {"n_epochs": 1, "batch_size": 40, "compute_multiplier": 0.5, "eval_interval": 100}
 CASES = (
     Case("tools of 1 s, staleness 1", 1.0, 0.0, 1, 512, bar=1.5, hyperparameters=AS_IT_IS),
-    Case("tools of 1 s, staleness 1, sampled by vLLM", 1.0, 0.0, 1, 512, 1.5, None, AS_IT_IS, engine=Engine.VLLM),
+    Case(
+        "tools of 1 s, staleness 1, sampled by vLLM",
+        1.0,
+        0.0,
+        1,
+        512,
+        bar=1.5,
+        hyperparameters=AS_IT_IS,
+        engine=Engine.VLLM,
+    ),
     Case("what staleness 1 learns", 0.0, 0.0, 1, reward_bar=0.03, seeds=SEEDS),
     Case("what staleness 1 learns, sampled by vLLM", 0.0, 0.0, 1, reward_bar=0.03, seeds=SEEDS, engine=Engine.VLLM),
     # A step takes three minutes by turns: few of them, and as few evaluations as there can be.

@@ -155,6 +155,8 @@ async def test_what_an_eval_run_samples_from_stays(client: AsyncOpenAI, job_id: 
         with pytest.raises(BadRequestError, match="evalrun_1 samples from") as raised:
             await client.models.delete(model)
         assert raised.value.code == "model_in_use"
+        final = model.removesuffix(":ckpt-step-2")
+        assert (await client.models.delete(final)).deleted, "its checkpoints stay"
         await connection.execute("update eval_runs set status = 'canceled'")
         assert (await client.models.delete(model)).deleted
 

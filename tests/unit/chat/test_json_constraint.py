@@ -43,7 +43,9 @@ def walk(tokenizer: Tokenizer, vocabulary: JsonVocabulary, schema: JsonObject, r
         ends = [token for token in allowed if token in tokenizer.stop_ids or tokenizer.token_bytes(token) in b'"}],']
         sampled.append(random.choice(ends if ends and random.random() < 0.5 else allowed))
         assert len(sampled) < MOST_TOKENS
-    assert all(vocabulary.constraint(schema).begins(sampled[:end]) for end in range(0, len(sampled), 7))
+    unused = vocabulary.constraint(schema)
+    assert all(unused.begins(sampled[:end]) for end in range(0, len(sampled), 7))
+    assert unused.for_another().allowed([]) == vocabulary.constraint(schema).allowed([])
     return tokenizer.decode(sampled[:-1])
 
 

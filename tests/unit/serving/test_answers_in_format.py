@@ -11,6 +11,7 @@ from rft.core.response_format import ResponseFormat
 from rft.rollouts.sampler import SampleRequest
 from rft.serving_wire.records import Choice, Event, Text
 from rft.testing.samplers import ScriptedSampler, tool_call_text
+from tests.unit.chat.models import opened
 from tests.unit.serving.conversing import (
     TOKENIZER,
     completions,
@@ -49,11 +50,12 @@ def answer(
     wanted: ResponseFormat = WANTED,
     *,
     tools: tuple[ToolSchema, ...] = (),
+    stop: tuple[str, ...] = (),
     is_streamed: bool = False,
     max_tokens: int | None = None,
 ) -> list[Event]:
     served = completions(ScriptedSampler(TOKENIZER, policy, max_context_tokens=10_000))
-    asked = request(row().messages, tools, is_streamed=is_streamed, max_tokens=max_tokens)
+    asked = request(row().messages, tools, stop=stop, is_streamed=is_streamed, max_tokens=max_tokens)
     return asyncio.run(events_of(served, asked.model_copy(update={"response_format": wanted, "has_logprobs": True})))
 
 
@@ -98,6 +100,37 @@ def test_a_stream_tells_nothing_but_the_answer_that_fits(written: str) -> None:
     assert [event.has_thought for event in events if isinstance(event, Text)] == [True]
 
 
+@pytest.mark.parametrize("written", [FITS, "It is not."])
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_stop_sequence_cuts_an_answer_that_was_sampled_again_as_any_other(written: str, is_streamed: bool) -> None:
+    events = answer(Policy(written), stop=("7",), is_streamed=is_streamed)
+    _, (choice,) = prompt_and_choices(events)
+    assert (choice.content, choice.finish_reason) == ('{"n": ', "stop")
+    assert told_text(events) == ('{"n": ' if is_streamed else "")
+
+
+@pytest.mark.parametrize(
+    ("family", "thought"),
+    [
+        ("qwen3", "<think>\nhm\n</think>"),
+        ("mistral_nemo", ""),
+        ("gptoss", "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>"),
+        ("gptoss", "<|channel|>final<|message|>"),
+    ],
+)
+def test_what_stands_before_an_answer_is_kept_whatever_the_marks(family: str, thought: str) -> None:
+    chat_format = opened(family).chat_format
+    encode = chat_format.tokenizer.encode
+    turn = [*encode(thought), *encode("It is 7."), chat_format.stop_token_ids[0]]
+    assert chat_format.before_answer(turn, ()) == encode(thought)
+
+
+def test_a_schema_that_says_nothing_takes_any_json() -> None:
+    policy = Policy("7")
+    choice = choice_of(answer(policy, ResponseFormat(type="json_schema", json_schema={})))
+    assert (choice.content, len(policy.requests)) == ("7", 1)
+
+
 def test_any_object_will_do() -> None:
     policy = Policy("7", held="{}")
     assert choice_of(answer(policy, ResponseFormat(type="json_object"))).content == "{}"
@@ -105,9 +138,10 @@ def test_any_object_will_do() -> None:
 
 def test_one_that_is_cut_says_so() -> None:
     long = json.dumps({"n": 10**9})
-    for policy, requests in ((Policy("It is 7.", held=long), 2), (Policy(long), 1)):
+    for policy, requests in ((Policy("It is 7.", held=long), 2), (Policy(long), 1), (Policy(f"\n\n{long}"), 1)):
         choice = choice_of(answer(policy, max_tokens=9))
-        assert (choice.content, choice.finish_reason, choice.completion_tokens) == (long[:9], "length", 9)
+        assert long.startswith(choice.content)
+        assert (choice.finish_reason, choice.completion_tokens) == ("length", 9)
         assert len(policy.requests) == requests, "what may become an answer that fits is not sampled again"
 
 

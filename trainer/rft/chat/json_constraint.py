@@ -29,25 +29,28 @@ class JsonVocabulary:
             raise SchemaNotKept(f"the tokens of this model cannot be held to a schema: {error}") from error
 
     def constraint(self, schema: JsonObject) -> "JsonConstraint":
-        """For one sample. Raises SchemaNotKept for a schema with a keyword that is not kept, or one that is too
-        large."""
+        """For one sample; a large schema takes a second. Raises SchemaNotKept for one with a keyword that is not kept,
+        or one that is too large."""
         grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides={"whitespace_pattern": _SPACE})
         matcher = LLMatcher(self._tokenizer, grammar, log_level=0)
         if matcher.is_error():
             raise SchemaNotKept(matcher.get_error().partition("\n")[0])
-        return JsonConstraint(schema, matcher, self._stop_ids)
+        return JsonConstraint(schema, matcher, _bits(self._stop_ids))
 
 
 class JsonConstraint:
     """Implements `rft.rollouts.sampler.Constraint`. Of one thread at a time."""
 
-    def __init__(self, schema: JsonObject, matcher: LLMatcher, stop_ids: Sequence[int]) -> None:
+    def __init__(self, schema: JsonObject, matcher: LLMatcher, only_stops: bytes) -> None:
         self.json_schema = schema
-        self._matcher, self._consumed = matcher, 0
-        self._only_stops = _bits(stop_ids)
+        self._matcher, self._consumed, self._only_stops = matcher, 0, only_stops
+
+    def for_another(self) -> "JsonConstraint":
+        """The same for another sample, where nothing was asked of this one."""
+        return JsonConstraint(self.json_schema, self._matcher.deep_copy(), self._only_stops)
 
     def begins(self, token_ids: Sequence[int]) -> bool:
-        """Whether a sample that fits may begin so. Asked before anything else."""
+        """Whether a sample that fits may begin so. Asked before any token is drawn."""
         return self._matcher.validate_tokens(list(token_ids)) == len(token_ids)
 
     def allowed(self, sampled: Sequence[int]) -> bytes:

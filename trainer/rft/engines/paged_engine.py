@@ -177,10 +177,10 @@ class PagedEngine:
                 request.progress.sampled_tokens = number + 1
         temperatures, top_ps = [r.temperature for r, _ in held if r], [r.top_p for r, _ in held if r]
         logits_N_V = scores[0][known]
-        for row, (request, state), number in zip(logits_N_V, held, sampled, strict=True):
+        for place, (request, state) in enumerate(held):
             if request and request.constraint is not None:
                 tokens = [*state.initial_tokens, *state.generated_tokens]
-                forbid(row, request.constraint.allowed(tokens[len(tokens) - number :]))
+                forbid(logits_N_V[place], request.constraint.allowed(tokens[len(request.prompt_ids) :]))
         tokens_N, logprobs_N = draw(logits_N_V, temperatures, uniforms_N, top_ps)
         output_ids[0, known] = tokens_N.to(output_ids.dtype)
         output_ids[1, known] = logprobs_N.view(dtype=torch.int32)

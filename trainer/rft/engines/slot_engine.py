@@ -214,9 +214,9 @@ class SlotEngine:
     def _sample(self, batch: Sequence[Running], logits: torch.Tensor) -> None:
         ends = list(accumulate(1 + len(running.draft) for running in batch))
         places = [(running, i) for running in batch for i in range(1 + len(running.draft))]
-        for row, (running, _) in zip(logits, places, strict=True):
-            if running.request.constraint is not None:
-                forbid(row, running.request.constraint.allowed(running.tokens[len(running.request.prompt_ids) :]))
+        for place, (running, _) in enumerate(places):
+            if (constraint := running.request.constraint) is not None:
+                forbid(logits[place], constraint.allowed(running.tokens[len(running.request.prompt_ids) :]))
         uniforms_N = uniforms([r.request.seed for r, _ in places], [r.sampled + i for r, i in places])
         top_ps = [running.request.top_p for running, _ in places]
         tokens_N, logprobs_N = draw(logits, [r.request.temperature for r, _ in places], uniforms_N, top_ps)

@@ -64,8 +64,7 @@ class ChoiceRun:
             context = (*self.prompt.token_ids, *self._ids)
             is_thinking = self.chat_format.has_opened_thought(context)
             self._turn, self._sampled_before_turn, self._unsampled = turn, len(self._sampled), 0
-            self._text = TurnText(self.chat_format.syntax, self.request.stop, is_thinking=is_thinking)
-            self._decoder = IncrementalText(self.chat_format.tokenizer.decode)
+            self._hear_from_here(is_thinking=is_thinking)
             sample = await sample_within_thought_limit(self, self.chat_format, context, self.max_reasoning_tokens)
             parsed = self.chat_format.parse(
                 self._ids[len(context) - len(self.prompt.token_ids) :],
@@ -104,12 +103,19 @@ class ChoiceRun:
         kept = len(before) - self._unsampled if turn[: len(before)] == before else 0
         del self._ids[start:], self._sampled[self._sampled_before_turn + max(0, kept) :]
         self._ids += before
-        if not self.has_room_behind(()):
-            return "length"
-        sample = await self.sample_piece("in format", constraint=self.answers.constraint())
+        return await self._sample_in_format(self.answers) if self.has_room_behind(()) else "length"
+
+    async def _sample_in_format(self, answers: AnswersInFormat) -> Literal["stop", "length"]:
+        """An answer in place of the one that was thrown away. Raises SamplerError where that does not fit either."""
+        self._hear_from_here(is_thinking=False)
+        sample = await self.sample_piece("in format", constraint=answers.constraint())
         is_whole = sample.finish_reason is FinishReason.STOP
         answer = self.chat_format.tokenizer.decode(sample.token_ids[: len(sample.token_ids) - is_whole]).strip()
-        if is_whole and (problem := self.answers.problem(answer)) is not None:
+        self._text.end(answer, answer)
+        if self._text.is_stopped:
+            self._content = [self._text.told]
+            return "stop"
+        if is_whole and (problem := answers.problem(answer)) is not None:
             raise SamplerError(f"no answer could be sampled that fits the response_format: {problem}")
         self._content = [answer]
         return "stop" if is_whole else "length"
@@ -186,6 +192,10 @@ class ChoiceRun:
     def _is_told_at_once(self) -> bool:
         """An answer that may have to be sampled again is told when it is complete."""
         return self.request.is_streamed and self.answers is None
+
+    def _hear_from_here(self, *, is_thinking: bool) -> None:
+        self._text = TurnText(self.chat_format.syntax, self.request.stop, is_thinking=is_thinking)
+        self._decoder = IncrementalText(self.chat_format.tokenizer.decode)
 
     def _hear(self, token_ids: Sequence[int]) -> None:
         text = self._decoder.add(token_ids).replace("\x00", "\ufffd")  # As in what the whole turn is read as.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import dropwhile
 
 from rft.chat.json_constraint import JsonConstraint, JsonVocabulary, SchemaNotKept
 from rft.chat.tokenizer import Tokenizer
@@ -18,32 +19,33 @@ _ANY_OBJECT: JsonObject = {"type": "object"}
 class AnswersInFormat:
     """Those of one request."""
 
-    wanted: ResponseFormat
+    tokenizer: Tokenizer
     format: AnswerFormat
-    vocabulary: JsonVocabulary
+    unused: JsonConstraint
+    """Compiled once: each sample has a copy."""
 
     def problem(self, answer: str) -> str | None:
         """Why it is not what was asked for; None where it is."""
         return self.format.problem(answer)
 
     def begin(self, token_ids: Sequence[int]) -> bool:
-        """Whether one of them may begin so."""
-        return self.constraint().begins(token_ids)
+        """Whether one of them may begin so, behind white space."""
+        written = dropwhile(lambda token: not self.tokenizer.token_bytes(token).strip(), token_ids)
+        return self.unused.begins(list(written))
 
     def constraint(self) -> JsonConstraint:
-        """For one sample. Raises SchemaNotKept."""
-        return self.vocabulary.constraint(self.wanted.json_schema or _ANY_OBJECT)
+        """For one sample."""
+        return self.unused.for_another()
 
 
 def answers_in_format(wanted: ResponseFormat, tokenizer: Tokenizer) -> AnswersInFormat:
     """Takes a second for a tokenizer at its first use. Raises RequestRefused."""
+    schema = _ANY_OBJECT if wanted.json_schema is None else wanted.json_schema
     try:
-        answers = AnswersInFormat(wanted, AnswerFormat(wanted), _vocabulary(tokenizer))
-        answers.constraint()
+        return AnswersInFormat(tokenizer, AnswerFormat(wanted), _vocabulary(tokenizer).constraint(schema))
     except (SchemaNotKept, ValueError) as problem:
         message = f"The response_format cannot be kept: {problem}"
         raise bad_request(message, code="invalid_value", param="response_format") from problem
-    return answers
 
 
 @lru_cache(maxsize=4)

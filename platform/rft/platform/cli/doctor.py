@@ -38,7 +38,7 @@ _CONNECT_PATIENCE_S = 3.0
 _COMPILERS = ("cc", "gcc", "clang")
 _MODULES = {
     "platform": ("fastapi", "uvicorn", "celery", "redis", "psycopg", "psycopg_pool", "cryptography", "obstore"),
-    "trainer": ("torch", "transformers", "trl", "peft", "accelerate", "datasets"),
+    "trainer": ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "llguidance"),
 }
 
 

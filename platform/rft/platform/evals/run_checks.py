@@ -27,7 +27,7 @@ from rft.platform.evals.schemas import OTHER_NAMES, item_schema_of
 from rft.platform.files.repository import FileRepository
 from rft.platform.orders.judge_fields import text_of
 from rft.platform.orders.unknown_fields import refuse_misspelled
-from rft.platform.providers.chat_models import ChatModel, find_chat_model
+from rft.platform.providers.chat_models import find_chat_model
 from rft.platform.store.unit_of_work import UnitOfWork
 
 _SOURCE = "data_source"
@@ -58,7 +58,7 @@ async def check_run(uow: UnitOfWork, services: Services, eval_: EvalRow, order: 
         return CheckedRun("", shown, None, 1, None)
     sampling = source.sampling_params or SamplingParams()
     model = _model_of(source)
-    await _check_model(uow, services, model, sampling)
+    await _check_model(uow, services, model)
     _check_messages(eval_, source)
     tools = await resolve_tools(uow, services.secret_box, sampling.tools or [])
     if sampling.tools is not None:
@@ -76,7 +76,7 @@ async def check_retry(uow: UnitOfWork, services: Services, run: RunRow) -> None:
     if run.file_id is not None and await FileRepository(uow.connection).get_kept(run.file_id) is None:
         raise _no_file(run.file_id)
     if run.model:
-        await _find_model(uow, services, run.model)
+        await _check_model(uow, services, run.model)
 
 
 async def _check_items(uow: UnitOfWork, eval_: EvalRow, source: FileContent | FileId) -> None:
@@ -115,14 +115,10 @@ def _model_of(source: SampledSource) -> str:
     return source.model
 
 
-async def _check_model(uow: UnitOfWork, services: Services, name: str, sampling: SamplingParams) -> None:
-    """Raises BadRequest for a model that is none, or that cannot do what is asked."""
-    await _find_model(uow, services, name)
-
-
-async def _find_model(uow: UnitOfWork, services: Services, name: str) -> ChatModel:
+async def _check_model(uow: UnitOfWork, services: Services, name: str) -> None:
+    """Raises BadRequest for a model that is none."""
     try:
-        return await find_chat_model(uow, services.settings, services.secret_box, name)
+        await find_chat_model(uow, services.settings, services.secret_box, name)
     except (NotFound, BadRequest) as error:
         raise BadRequest(error.message, param=f"{_SOURCE}.model", code=error.code) from error
 

@@ -33,10 +33,9 @@ async def delete_job(services: Services, job_id: str) -> None:
         if await rows.has_unfinished_regrade(job_id):
             raise _refusal(job_id, "is being regraded; wait for the end of that")
         model = fine_tuned_model_name(job, services.settings)
-        if (run := await rows.eval_run_of(model)) is not None:
-            raise _refusal(
-                job_id, f"made the model that the eval run {run} samples from; cancel that, or wait for its end"
-            )
+        if (run := await rows.eval_run_of(model, or_checkpoints=True)) is not None:
+            why = f"made the model that the eval run {run} samples from; cancel that, or wait for its end"
+            raise _refusal(job_id, why)
         deleted = await rows.delete(job_id)
         if deleted is None:
             raise _still_stopped(job_id)

@@ -36,12 +36,12 @@ class DeletionRepository:
         )
         return await cursor.fetchone() is not None
 
-    async def eval_run_of(self, model: str) -> str | None:
-        """An unfinished run of an eval that samples from a model or, where it is a job's, from its checkpoints."""
+    async def eval_run_of(self, model: str, *, or_checkpoints: bool = False) -> str | None:
+        """An unfinished run of an eval that samples from a model, or from one of its job's checkpoints."""
         cursor = await self._connection.execute(
             "select id from eval_runs where status in ('queued', 'in_progress')"
-            " and (model = %(model)s or starts_with(model, %(model)s || ':')) limit 1",
-            {"model": model},
+            " and (model = %(model)s or (%(or_checkpoints)s and starts_with(model, %(model)s || ':'))) limit 1",
+            {"model": model, "or_checkpoints": or_checkpoints},
         )
         row = await cursor.fetchone()
         return None if row is None else row[0]

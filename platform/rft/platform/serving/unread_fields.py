@@ -9,7 +9,7 @@ from rft.platform.api.errors import BadRequest
 from rft.platform.orders.unknown_fields import refuse_misspelled
 
 _ANOTHER_DISTRIBUTION = "is not supported: log-probabilities would be those of another distribution"
-_NOT_CONSTRAINED = "is not supported; 'response_format' holds an answer to a JSON schema"
+_NO_GRAMMAR = "is not supported; 'response_format', or 'text.format' of responses, holds an answer to a JSON schema"
 _AS_TRAINED = "is not supported: the chat is rendered as in training; see 'reasoning_effort' for thinking"
 _NOT_SUPPORTED = "is not supported"
 _UNREAD: dict[str, tuple[str, Sequence[JsonValue]]] = {
@@ -20,8 +20,8 @@ _UNREAD: dict[str, tuple[str, Sequence[JsonValue]]] = {
     "thinking_token_budget": (_NOT_SUPPORTED, ()),
     **dict.fromkeys(("stop_token_ids", "bad_words", "allowed_token_ids"), (_NOT_SUPPORTED, ([],))),
     **dict.fromkeys(("ignore_eos", "use_beam_search", "continue_final_message"), (_NOT_SUPPORTED, (False,))),
-    "structured_outputs": (_NOT_CONSTRAINED, ({},)),
-    **dict.fromkeys(("guided_json", "guided_regex", "guided_choice", "guided_grammar"), (_NOT_CONSTRAINED, ())),
+    "structured_outputs": (_NO_GRAMMAR, ({},)),
+    **dict.fromkeys(("guided_json", "guided_regex", "guided_choice", "guided_grammar"), (_NO_GRAMMAR, ())),
     "chat_template_kwargs": (_AS_TRAINED, ({},)),
     **dict.fromkeys(("chat_template", "enable_thinking", "thinking"), (_AS_TRAINED, ())),
     "verbosity": ("can only be 'medium': models here have no switch for it", ("medium",)),

@@ -50,15 +50,15 @@ async def create_response(request: Request, asker: Asking, body: ResponseBody) -
         order=order,
         seal=seal.seal,
     )
-    told = asker.admitted(counted(_for_input(events(asker.processes, model, order.request)), asker, reply))
+    told = asker.admitted(counted(_named_here(events(asker.processes, model, order.request)), asker, reply))
     if not body.stream:
         await while_connected(request, drain(told))
         return reply.response(reply.end_status, reply.items(), at=int(time.time()))
     return EventStream(_stream(ResponseEvents(reply), told))  # pyright: ignore[reportReturnType]
 
 
-async def _for_input(told: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
-    """The same; what is wrong with the messages is wrong with `input` here."""
+async def _named_here(told: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
+    """The same; what is wrong with a field of chat completions is wrong with ours here."""
     try:
         async with aclosing(told):
             async for event in told:
