@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 from trl.trainer import utils as trl_utils
 
-_TILE_ELEMENTS = 16 * 2**20
-"""Of one tile: 64 MiB of logits, and as much again while they are turned into probabilities."""
+_TILE_ELEMENTS = 4 * 2**20
+"""Of one tile: 16 MiB of logits and as much again of weights, which a processor's cache may hold together."""
 _TILE_TOKENS = 2048
 """Of one tile at least: products of fewer rows take up to half as long again for each."""
 _TRL_FUNCTION = "_ChunkedLogProbFunction"
@@ -53,14 +53,19 @@ class HeadLogprobs(torch.autograd.Function):
         entropies_N = torch.empty_like(logprobs_N)
         slopes_N_H = torch.empty_like(hidden_N_H) if is_needed else None
         size = max(1, min(len(hidden_N_H), max(_TILE_TOKENS, _TILE_ELEMENTS // len(weight_V_H))))
+        width = min(len(weight_V_H), max(1, _TILE_ELEMENTS // size))
+        # Memory that all tiles share: pages given back after each tile would be cleared anew for the next.
+        logits, weights = hidden_N_H.new_empty(size * width), logprobs_N.new_empty(size * width)
         for chunk in _slices(len(hidden_N_H), size):
             sums = _Sums.of_nothing(targets_N[chunk], hidden_N_H.shape[1])
-            for part in _slices(len(weight_V_H), max(1, _TILE_ELEMENTS // size)):
-                logits_C_B = hidden_N_H[chunk] @ weight_V_H[part].T
+            for part in _slices(len(weight_V_H), width):
+                shape = len(sums.targets_C), part.stop - part.start
+                logits_C_B = torch.matmul(hidden_N_H[chunk], weight_V_H[part].T, out=_shaped(logits, shape))
                 if bias_V is not None:
                     logits_C_B += bias_V[part]
                 logits_C_B, slopes_C_B = _scaled(logits_C_B.float(), temperature, softcap, logit_scale)
-                sums.add(logits_C_B, slopes_C_B, weight_V_H[part] if is_needed else None, part)
+                rows_B_H = weight_V_H[part] if is_needed else None
+                sums.add(logits_C_B, slopes_C_B, rows_B_H, part, weights_C_B=_shaped(weights, shape))
             logprobs_N[chunk], entropies_N[chunk] = sums.logprobs_C, sums.entropies_C
             if slopes_N_H is not None:
                 slopes_N_H[chunk] = sums.slopes(weight_V_H) * (logit_scale / temperature)
@@ -112,20 +117,37 @@ class _Sums:
         heads_C_H = zeros_C.new_zeros((len(targets_C), hidden_size))
         return cls(targets_C, smallest_C, zeros_C, zeros_C, heads_C_H, zeros_C, torch.ones_like(zeros_C))
 
-    def add(self, logits_C_B: Tensor, slopes_C_B: Tensor | None, weight_B_H: Tensor | None, part: slice) -> None:
-        """A part of the vocabulary; `weight_B_H`: None where no gradient is wanted. Overwrites the logits."""
+    def add(
+        self,
+        logits_C_B: Tensor,
+        slopes_C_B: Tensor | None,
+        rows_B_H: Tensor | None,
+        part: slice,
+        *,
+        weights_C_B: Tensor,
+    ) -> None:
+        """A part of the vocabulary; `rows_B_H`: of the head, None where no gradient is wanted.
+
+        Overwrites the logits and `weights_C_B`, whose content is of no matter.
+        """
         self._find_targets(logits_C_B, slopes_C_B, part)
         largest_C = torch.maximum(self.largest_C, logits_C_B.amax(-1))
         growth_C = self.largest_C - largest_C
         kept_C = growth_C.exp()
-        weights_C_B = logits_C_B.sub_(largest_C[:, None]).exp()
-        added_C = torch.einsum("cb,cb->c", weights_C_B, logits_C_B)
+        torch.exp(logits_C_B.sub_(largest_C[:, None]), out=weights_C_B)
+        added_C = logits_C_B.mul_(weights_C_B).sum(-1)
         self.logits_C = kept_C * (self.logits_C + growth_C * self.weights_C) + added_C
         self.weights_C = kept_C * self.weights_C + weights_C_B.sum(-1)
         self.largest_C = largest_C
-        if weight_B_H is not None:
-            weights_C_B = weights_C_B if slopes_C_B is None else weights_C_B.mul_(slopes_C_B)
-            self.heads_C_H.mul_(kept_C[:, None]).add_(weights_C_B.to(weight_B_H.dtype) @ weight_B_H)
+        if rows_B_H is not None:
+            self._add_heads(weights_C_B if slopes_C_B is None else weights_C_B.mul_(slopes_C_B), rows_B_H, kept_C)
+
+    def _add_heads(self, weights_C_B: Tensor, rows_B_H: Tensor, kept_C: Tensor) -> None:
+        self.heads_C_H.mul_(kept_C[:, None])
+        if rows_B_H.dtype == self.heads_C_H.dtype:
+            self.heads_C_H.addmm_(weights_C_B, rows_B_H)
+        else:
+            self.heads_C_H.add_(weights_C_B.to(rows_B_H.dtype) @ rows_B_H)
 
     def _find_targets(self, logits_C_B: Tensor, slopes_C_B: Tensor | None, part: slice) -> None:
         is_here_C = (self.targets_C >= part.start) & (self.targets_C < part.stop)
@@ -147,6 +169,10 @@ class _Sums:
     def slopes(self, weight_V_H: Tensor) -> Tensor:
         """How the log-probabilities change with the hidden states (C, H), but for the logits' factor."""
         return self.target_slopes_C[:, None] * weight_V_H[self.targets_C] - self.heads_C_H / self.weights_C[:, None]
+
+
+def _shaped(flat: Tensor, shape: tuple[int, int]) -> Tensor:
+    return flat[: shape[0] * shape[1]].view(shape)
 
 
 def _slices(length: int, size: int) -> list[slice]:
