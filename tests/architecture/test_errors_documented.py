@@ -59,7 +59,7 @@ AT_RUNTIME: dict[str, set[str]] = {
     # Handed on from where they were made.
     "rft.platform.evals.run_checks: error.code": set(),
     "rft.platform.jobs.creation: unknown.code": set(),
-    "rft.platform.serving.order: code": set(),
+    "rft.platform.serving.refused: code": set(),
     "rft.platform.serving.playground.endpoints: error.code": set(),
     "rft.platform.serving.processes: code": set(),
     "rft.platform.serving.service: refused.code": set(),

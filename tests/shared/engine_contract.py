@@ -11,8 +11,8 @@ import torch
 from peft import get_peft_model
 from transformers import PreTrainedModel
 
-from rft.core.base import JsonObject
 from rft.core.errors import SamplerError
+from rft.core.grammar import Grammar
 from rft.core.hyperparameters import LoraSpec
 from rft.engines.base import BaseModelEngine, Engine
 from rft.rollouts.sampler import FinishReason, RolloutHolder, SampleRequest, follow_policy, release_policy
@@ -59,7 +59,7 @@ class OneOfTwo:
     """Two tokens at each place, and the stop token after three."""
 
     def __init__(self) -> None:
-        self.json_schema: JsonObject = {}
+        self.grammar: Grammar = {}
 
     def allowed(self, sampled: Sequence[int]) -> bytes:
         bits, place = bytearray(75), len(sampled)

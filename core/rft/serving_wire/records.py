@@ -94,6 +94,8 @@ class CompletionRequest(Record):
     """None: the base model."""
     messages: Annotated[tuple[Message, ...], Field(min_length=1)]
     tools: tuple[ToolSchema, ...] = ()
+    forced_calls: tuple[str, ...] = ()
+    """Names of tools, one of which the turn has to call; none: as the policy likes."""
     n: Annotated[int, Field(ge=1)] = 1
     seed: int
     temperature: float = 1.0

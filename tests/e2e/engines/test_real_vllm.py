@@ -14,10 +14,13 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from rft.chat.json_constraint import JsonVocabulary
+from rft.chat.call_grammar import call_shape
+from rft.chat.grammar import GrammarVocabulary
+from rft.chat.hermes import HermesChatFormat
 from rft.core.base import JsonObject
 from rft.core.events import Notice, RolloutDone, StepDone
 from rft.core.hyperparameters import ResolvedHyperparameters
+from rft.core.messages import ToolSchema
 from rft.core.rollout import Split
 from rft.core.spec import RunSecrets, VllmSpec
 from rft.egress.client import HttpClient
@@ -174,12 +177,31 @@ async def test_a_schema_is_kept_by_its_server(engine: VllmEngine, tokenizer: Pre
         "type": "object", "properties": {"n": {"enum": [1, 22]}}, "required": ["n"], "additionalProperties": False,
     }  # fmt: skip
     stop = cast(int, tokenizer.eos_token_id)
-    constraint = JsonVocabulary(ChatTokenizer(tokenizer, (stop,))).constraint(schema)
+    constraint = GrammarVocabulary(ChatTokenizer(tokenizer, (stop,))).constraint(schema)
     free = [ask(random_prompt(seed, 20), seed=seed, max_tokens=200, stop=(stop,)) for seed in range(4)]
     requests = [replace(request, constraint=constraint) for request in free]
     samples = await asyncio.gather(*map(engine.sample, requests))
     answers = [json.loads(cast(str, tokenizer.decode([*sample.token_ids[:-1]]))) for sample in samples]
     assert {json.dumps(answer) for answer in answers} <= {'{"n": 1}', '{"n": 22}'}
+
+
+async def test_a_sample_is_a_call_of_one_of_its_tools(engine: VllmEngine, tokenizer: PreTrainedTokenizerBase) -> None:
+    """By the same rules as the default engine's."""
+    stop = cast(int, tokenizer.eos_token_id)
+    adapted = ChatTokenizer(tokenizer, (stop,))
+    chat_format = HermesChatFormat(adapted)
+    number: JsonObject = {
+        "type": "object", "properties": {"n": {"enum": [1, 22]}}, "required": ["n"], "additionalProperties": False,
+    }  # fmt: skip
+    tools = [ToolSchema(name=name, description="", parameters=number) for name in ("add", "drop")]
+    shape = call_shape(chat_format, tools, call_id="call_1", is_behind_thought=False)
+    constraint = GrammarVocabulary(adapted).constraint(shape.rules(tools))
+    free = [ask(random_prompt(seed, 20), seed=seed, max_tokens=200, stop=(stop,)) for seed in range(4)]
+    samples = await asyncio.gather(*(engine.sample(replace(request, constraint=constraint)) for request in free))
+    for sample in samples:
+        (call,) = chat_format.parse(sample.token_ids, call_id_seed=1, tools=tools).tool_calls
+        assert call.name in {"add", "drop"}
+        assert json.loads(call.arguments) in ({"n": 1}, {"n": 22})
 
 
 async def test_prompts_longer_than_a_batch_do_not_end_the_engine(engine: VllmEngine) -> None:

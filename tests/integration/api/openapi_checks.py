@@ -110,7 +110,7 @@ RIGHT_REFUSALS: Mapping[tuple[str, str], str] = {
     (_CHAT, "messages"): "each answers what was before it",
     **{(_CHAT, field): "depends on who speaks" for field in ("role", "content", "tool_calls", "tool_call_id")},
     (_CHAT, "tools"): "no two tools have one name",
-    (_CHAT, "tool_choice"): "names tools; no call can be forced",
+    (_CHAT, "tool_choice"): "names tools of the request",
     (_CHAT, "stream_options"): "only with `stream`",
     **{(_CHAT, field): "a field of the original that no engine here can do" for field in ("logit_bias", "modalities")},
 }

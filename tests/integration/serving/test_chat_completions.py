@@ -8,7 +8,14 @@ from typing import Annotated, Any, Literal
 
 import pytest
 import torch
-from openai import APIStatusError, AsyncOpenAI, AuthenticationError, BadRequestError, NotFoundError
+from openai import (
+    APIStatusError,
+    AsyncOpenAI,
+    AuthenticationError,
+    BadRequestError,
+    NotFoundError,
+    pydantic_function_tool,
+)
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from peft import PeftModel
 from pydantic import BaseModel, ConfigDict, Field
@@ -196,6 +203,42 @@ async def test_an_answer_fits_the_schema_that_was_asked_for(client: AsyncOpenAI,
     assert done.choices[0].finish_reason == "length" or isinstance(json.loads(content), dict)
 
 
+async def test_a_call_is_made_where_one_is_forced(client: AsyncOpenAI, platform: ServedPlatform) -> None:
+    """A random model would never make one by itself."""
+    tools: Any = [pydantic_function_tool(Found, name="found"), pydantic_function_tool(Found, name="lost")]
+    named: Any = {"type": "function", "function": {"name": "lost"}}
+    allowed: Any = {
+        "type": "allowed_tools",
+        "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "found"}}]},
+    }
+    wanted: Any = {"messages": QUESTION, "tools": tools, "max_completion_tokens": 400}
+    for model in ("tiny", platform.checkpoint(2)):
+        choices: list[tuple[Any, set[str]]] = [
+            ("required", {"found", "lost"}),
+            (named, {"lost"}),
+            (allowed, {"found"}),
+        ]
+        for choice, names in choices:
+            done = await client.chat.completions.parse(model=model, tool_choice=choice, **wanted)
+            calls = done.choices[0].message.tool_calls or []
+            assert len(calls) == 1
+            call = calls[0]
+            assert call.function.name in names
+            assert isinstance(call.function.parsed_arguments, Found)
+            assert done.choices[0].finish_reason == "tool_calls"
+    messages: Any = [*QUESTION, done.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "7"}]
+    then = await client.chat.completions.create(
+        model=platform.checkpoint(2), messages=messages, tools=[tools[0]], max_completion_tokens=3
+    )
+    assert then.usage is not None
+    assert then.usage.prompt_tokens_details is not None
+    assert (then.usage.prompt_tokens_details.cached_tokens or 0) > 0, "the call is known as it was sampled"
+    async with client.chat.completions.stream(model="tiny", tool_choice=named, **wanted) as stream:
+        streamed = await stream.get_final_completion()
+    calls = streamed.choices[0].message.tool_calls or []
+    assert [isinstance(call.function.parsed_arguments, Found) for call in calls] == [True]
+
+
 async def test_the_length_is_kept_to(client: AsyncOpenAI) -> None:
     done = await greedy(client, max_completion_tokens=3)
     assert done.choices[0].finish_reason == "length"
@@ -217,10 +260,11 @@ async def test_the_length_is_kept_to(client: AsyncOpenAI) -> None:
         ({"tools": [TOOL, TOOL]}, "tools[1].function.name", None),
         ({"messages": [*QUESTION, {"role": "assistant", "tool_calls": [CALL, CALL]},
                        {"role": "tool", "content": "7", "tool_call_id": CALL["id"]}]}, "messages[2].tool_calls", None),
-        ({"tools": [TOOL], "tool_choice": "required"}, "tool_choice", None),
+        ({"tools": [], "tool_choice": "required"}, "tool_choice", None),
         ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools", "allowed_tools":
             {"mode": "auto", "tools": [{"type": "function", "function": {"name": []}}]}}}, "tool_choice", None),
-        ({"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "search"}}}, "tool_choice", None),
+        ({"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "nothing"}}}, "tool_choice", None),
+        ({"tools": [TOOL], "tool_choice": {"type": "custom", "custom": {"name": "search"}}}, "tool_choice", None),
         ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"not": {}}}}},
          "response_format", None),
         ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "strange"}}}},

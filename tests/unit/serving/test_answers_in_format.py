@@ -40,7 +40,7 @@ class Policy:
     def __call__(self, asked: SampleRequest, prompt: str) -> str:
         self.requests.append(asked)
         if asked.constraint is not None:
-            assert asked.constraint.json_schema in (SCHEMA, {"type": "object"})
+            assert asked.constraint.grammar in (SCHEMA, {"type": "object"})
             return self._held
         return self._turns[min(prompt.count("<|im_start|>assistant") - 1, len(self._turns) - 1)]
 

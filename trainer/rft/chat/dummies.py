@@ -11,13 +11,13 @@ from rft.chat.tokenizer import Tokenizer
 from rft.core.base import JsonObject
 from rft.core.messages import ToolResult
 
-_STYLES: tuple[JsonObject, ...] = (
+STYLES: tuple[JsonObject, ...] = (
     {"content": ""},
     {"content": f"{THINK_OPEN}\nprobe\n{THINK_CLOSE}\n\n"},
     {"content": "", "reasoning_content": "probe", "reasoning": "probe", "thinking": "probe"},
 )
-"""Thinking templates add an empty thought to a last turn that has none and drop it again later, so a dummy that thinks
-is tried, too: real turns of such models do think."""
+"""What else a turn of calls may have. Thinking templates add an empty thought to a last turn that has none and drop it
+again later, so a dummy that thinks is tried, too: real turns of such models do think."""
 _ID = "call_of_a_dummy"
 """No other call has it: templates look up the name of a result's call by its id."""
 _QUESTION: JsonObject = {"role": "user", "content": "probe"}
@@ -56,7 +56,7 @@ class Dummies:
 
     def _probe(self) -> tuple[JsonObject, Dummy]:
         first: ChatTemplateError | None = None
-        for style in _STYLES:
+        for style in STYLES:
             try:
                 return style, self._check_law(style)
             except ChatTemplateError as error:

@@ -49,18 +49,29 @@ def prove(chat_format: TemplateChatFormat) -> RoundTrip:
     is_parallel = chat_format.takes_parallel_calls
     if is_parallel:
         _check(chat_format, 2)
-    prompt = chat_format.tokenizer.apply_template([_QUESTION], _listed(), add_generation_prompt=True)
+    prompt = chat_format.tokenizer.apply_template(
+        [_QUESTION], [template_tool(tool) for tool in _TOOLS], add_generation_prompt=True
+    )
     return RoundTrip(is_parallel, _TOOLS[0].name in chat_format.tokenizer.decode(prompt))
 
 
-def native_turn(chat_format: TemplateChatFormat, calls: Sequence[ToolCall]) -> list[int]:
-    """The ids that the template writes for a turn of these calls, its stop token included where it prints one."""
+def native_turn(
+    chat_format: TemplateChatFormat,
+    calls: Sequence[ToolCall],
+    *,
+    tools: Sequence[ToolSchema] = _TOOLS,
+    style: JsonObject | None = None,
+) -> list[int]:
+    """The ids that the template writes for a turn of these calls, its stop token included where it prints one.
+
+    `style`: what else the turn has; None for what leaves the conversation as it is. Raises ChatTemplateError.
+    """
     written = [
         template_call(chat_format.syntax.shown_id(call.call_id), call.name, json.loads(call.arguments))
         for call in calls
     ]
-    tokenizer, listed = chat_format.tokenizer, _listed()
-    message: JsonObject = {"role": "assistant", **chat_format.style, "tool_calls": [*written]}
+    tokenizer, listed = chat_format.tokenizer, [template_tool(tool) for tool in tools]
+    message: JsonObject = {"role": "assistant", **(style or chat_format.style), "tool_calls": [*written]}
     opened = tokenizer.apply_template([_QUESTION], listed, add_generation_prompt=True)
     called = tokenizer.apply_template([_QUESTION, message], listed, add_generation_prompt=False, own_messages=2)
     start = next((n for n, (a, b) in enumerate(zip(opened, called, strict=False)) if a != b), len(opened))
@@ -88,7 +99,3 @@ def _check(chat_format: TemplateChatFormat, count: int) -> None:
 def _value(call: ToolCall) -> object:
     """Numbers as they are written, so that 1 and 1.0 differ."""
     return json.loads(call.arguments, parse_int=str, parse_float=str) if call.name else call.arguments
-
-
-def _listed() -> list[JsonObject]:
-    return [template_tool(tool) for tool in _TOOLS]

@@ -155,18 +155,25 @@ class TemplateChatFormat:
 
     def before_answer(self, token_ids: Sequence[int], context_ids: Sequence[int]) -> list[int]:
         """What of a turn stands in front of its answer: thoughts with their marks, and what opens an answer."""
-        text, opening = self._decoded(token_ids)[0], self.syntax.answer_opening
-        if opening is not None:
-            before, opened, _ = text.partition(opening)
-            whole = self._leading(token_ids, len(before) + len(opening)) if opened else []
-            return whole or self.tokenizer.encode(opening)
-        marks = self.syntax.thought_marks
+        opening = self.syntax.answer_opening
+        if opening is None:
+            return self.thoughts_of(token_ids, context_ids)
+        before, opened, _ = self._decoded(token_ids)[0].partition(opening)
+        whole = self._leading(token_ids, len(before) + len(opening)) if opened else []
+        return whole or self.tokenizer.encode(opening)
+
+    def thoughts_of(self, token_ids: Sequence[int], context_ids: Sequence[int]) -> list[int]:
+        """A turn's thoughts with their marks, and with a closing one where the turn has ended within a thought."""
+        is_closed = bool(token_ids) and token_ids[-1] in self._stop_ids
+        text, marks = self._decoded(token_ids[:-1] if is_closed else token_ids)[0], self.syntax.thought_marks
         spans = [] if marks is None else marks.spans(text, is_opened=self.has_opened_thought(context_ids))
         if marks is None or not spans:
             return []
         end = spans[-1][1]
         closing = next((mark for mark in marks.closings if text.startswith(mark, end)), None)
-        return [] if closing is None else self._leading(token_ids, end + len(closing))
+        if closing is not None:
+            return self._leading(token_ids, end + len(closing))
+        return [*self._leading(token_ids, end), *self.tokenizer.encode(marks.closings[0])]
 
     def _leading(self, token_ids: Sequence[int], place: int) -> list[int]:
         return [*token_ids[: TokenPlaces(token_ids, self.tokenizer.decode).tokens_to(place)]]

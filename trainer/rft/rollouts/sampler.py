@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from rft.core.base import JsonObject
 from rft.core.errors import SamplerError
+from rft.core.grammar import Grammar
 
 
 class FinishReason(StrEnum):
@@ -38,8 +38,8 @@ class Constraint(Protocol):
     """What the sample of one request has to be. Training has none: what does not fit is graded so."""
 
     @property
-    def json_schema(self) -> JsonObject:
-        """The sample without its stop token is JSON that fits: for servers, which see to that themselves."""
+    def grammar(self) -> Grammar:
+        """What the sample without its stop token is: for servers, which see to that themselves."""
         ...
 
     def allowed(self, sampled: Sequence[int]) -> bytes:

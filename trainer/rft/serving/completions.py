@@ -12,7 +12,8 @@ from rft.core.errors import RftError, RunFailed, SamplerError
 from rft.engines.base import Engine
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.serving.choices import ChoiceRun
-from rft.serving.formats import answers_in_format
+from rft.serving.forced_calls import ForcedCalls, forced_calls
+from rft.serving.formats import AnswersInFormat, answers_in_format
 from rft.serving.policies import ServedPolicies
 from rft.serving.prompts import Conversation, ReadPrompt, read_prompt
 from rft.serving.refusals import RequestRefused, adapter_gone, bad_request
@@ -65,9 +66,11 @@ class Completions:
         prompt = read_prompt(conversation, chat_format, self.remembered)
         self._refuse_too_long(len(prompt.token_ids))
         max_reasoning_tokens = thought_limit(request, chat_format)
-        answers, wanted = None, request.response_format
-        if wanted is not None:
-            answers = await asyncio.to_thread(answers_in_format, wanted, chat_format.tokenizer)
+        held_to: AnswersInFormat | ForcedCalls | None = None
+        if request.forced_calls:
+            held_to = await asyncio.to_thread(forced_calls, request.forced_calls, request.tools, chat_format)
+        elif request.response_format is not None:
+            held_to = await asyncio.to_thread(answers_in_format, request.response_format, chat_format.tokenizer)
 
         async def choose(version: int, index: int) -> Choice:
             run = ChoiceRun(
@@ -81,7 +84,7 @@ class Completions:
                 self.remembered,
                 tell,
                 max_reasoning_tokens,
-                answers,
+                held_to,
             )
             choice = await run.run()
             tell(choice)

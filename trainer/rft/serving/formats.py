@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import dropwhile
 
-from rft.chat.json_constraint import JsonConstraint, JsonVocabulary, SchemaNotKept
+from rft.chat.grammar import GrammarConstraint, GrammarNotKept, GrammarVocabulary
 from rft.chat.tokenizer import Tokenizer
 from rft.core.base import JsonObject
 from rft.core.response_format import ResponseFormat
@@ -21,7 +21,7 @@ class AnswersInFormat:
 
     tokenizer: Tokenizer
     format: AnswerFormat
-    unused: JsonConstraint
+    unused: GrammarConstraint
     """Compiled once: each sample has a copy."""
 
     def problem(self, answer: str) -> str | None:
@@ -33,7 +33,7 @@ class AnswersInFormat:
         written = dropwhile(lambda token: not self.tokenizer.token_bytes(token).strip(), token_ids)
         return self.unused.begins(list(written))
 
-    def constraint(self) -> JsonConstraint:
+    def constraint(self) -> GrammarConstraint:
         """For one sample."""
         return self.unused.for_another()
 
@@ -42,12 +42,13 @@ def answers_in_format(wanted: ResponseFormat, tokenizer: Tokenizer) -> AnswersIn
     """Takes a second for a tokenizer at its first use. Raises RequestRefused."""
     schema = _ANY_OBJECT if wanted.json_schema is None else wanted.json_schema
     try:
-        return AnswersInFormat(tokenizer, AnswerFormat(wanted), _vocabulary(tokenizer).constraint(schema))
-    except (SchemaNotKept, ValueError) as problem:
+        return AnswersInFormat(tokenizer, AnswerFormat(wanted), vocabulary_of(tokenizer).constraint(schema))
+    except (GrammarNotKept, ValueError) as problem:
         message = f"The response_format cannot be kept: {problem}"
         raise bad_request(message, code="invalid_value", param="response_format") from problem
 
 
 @lru_cache(maxsize=4)
-def _vocabulary(tokenizer: Tokenizer) -> JsonVocabulary:
-    return JsonVocabulary(tokenizer)
+def vocabulary_of(tokenizer: Tokenizer) -> GrammarVocabulary:
+    """Prepared once for each. Raises GrammarNotKept."""
+    return GrammarVocabulary(tokenizer)

@@ -9,15 +9,15 @@ from pydantic import JsonValue
 from rft.core.base import JsonObject
 from rft.core.dataset_fields import RowError, read_message, read_tools
 from rft.core.messages import Message, Role, ToolSchema
-from rft.platform.api.errors import BadRequest
 from rft.platform.orders.response_format import to_response_format
+from rft.platform.serving.refused import refused
 from rft.platform.serving.schemas import ChatCompletionBody
+from rft.platform.serving.tool_choice import to_chosen_tools
 from rft.platform.serving.unread_fields import refuse_unread
 from rft.serving_wire.records import AdapterRef, CompletionRequest
 
 EFFORTS = {"none": "minimal", "xhigh": "high", "max": "high"}
 """Those that training does not know, as what comes nearest."""
-CANNOT_FORCE_CALLS = "can be 'auto' or 'none': no engine here can force a call"
 _REFUSED = {
     "functions": "is long replaced; describe functions in 'tools'",
     "function_call": "is long replaced; use 'tool_choice'",
@@ -38,7 +38,7 @@ _PENALTIES = ("frequency_penalty", "presence_penalty")
 def to_completion_request(body: ChatCompletionBody, adapter: AdapterRef | None) -> CompletionRequest:
     """Without the token. Raises BadRequest, which names the field."""
     _refuse_what_is_not_there(body)
-    tools = _tools(body)
+    tools = to_chosen_tools(body.tool_choice, _tools(body))
     stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
     effort = body.reasoning_effort
     return CompletionRequest(
@@ -46,7 +46,8 @@ def to_completion_request(body: ChatCompletionBody, adapter: AdapterRef | None) 
         model=body.model,
         adapter=adapter,
         messages=read_chat(body.messages),
-        tools=tools,
+        tools=tools.told,
+        forced_calls=tools.forced,
         n=body.n or 1,
         seed=secrets.randbits(63) if body.seed is None else body.seed % 2**63,
         temperature=1.0 if body.temperature is None else body.temperature,
@@ -81,40 +82,10 @@ def _refuse_what_is_not_there(body: ChatCompletionBody) -> None:
 
 
 def _tools(body: ChatCompletionBody) -> tuple[ToolSchema, ...]:
-    """Those that the model is to know."""
     try:
-        tools = read_tools({"tools": body.tools})
+        return read_tools({"tools": body.tools})
     except RowError as error:
         raise refused(error.path, error.reason) from error
-    match body.tool_choice:
-        case None | "auto":
-            return tools
-        case "none":
-            return ()
-        case {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": list(allowed)}}:
-            return _allowed(tools, allowed)
-        case "required" | {"type": _}:
-            raise refused("tool_choice", CANNOT_FORCE_CALLS)
-        case _:
-            raise refused("tool_choice", "must be 'auto', 'none' or a list of allowed tools")
-
-
-def _allowed(tools: Sequence[ToolSchema], allowed: Sequence[JsonValue]) -> tuple[ToolSchema, ...]:
-    return allowed_tools(tools, [_name_of(entry) for entry in allowed])
-
-
-def allowed_tools(tools: Sequence[ToolSchema], names: Sequence[JsonValue]) -> tuple[ToolSchema, ...]:
-    """Those of these names. Raises BadRequest."""
-    known = {tool.name for tool in tools}
-    for name in names:
-        if not isinstance(name, str) or name not in known:
-            raise refused("tool_choice", f"allows a tool that 'tools' does not describe: {name!r}")
-    return tuple(tool for tool in tools if tool.name in names)
-
-
-def _name_of(entry: JsonValue) -> JsonValue:
-    function = entry.get("function") if isinstance(entry, dict) else None
-    return function.get("name") if isinstance(function, dict) else None
 
 
 def read_chat(raw: Sequence[JsonValue]) -> tuple[Message, ...]:
@@ -179,8 +150,3 @@ def _refuse_open(open_calls: dict[str, None], path: str) -> None:
             "an assistant message with 'tool_calls' must be followed by tool messages that answer each of them;"
             f" without an answer: {', '.join(open_calls)}",
         )
-
-
-def refused(param: str, why: str, *, code: str = "invalid_value") -> BadRequest:
-    """A request that cannot be answered on account of this field."""
-    return BadRequest(f"Invalid '{param}': {why}.", param=param, code=code)

@@ -287,8 +287,9 @@ QUESTION: Any = [{"role": "user", "content": "How much?"}]
          "input[1].encrypted_content", "invalid_encrypted_content"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type", None),
         ({"tools": [{**TOOL, "parameters": {"type": "strange"}}]}, "tools[0].parameters", None),
-        ({"tools": [TOOL], "tool_choice": "required"}, "tool_choice", None),
-        ({"tools": [TOOL], "tool_choice": {"type": "function", "name": "search"}}, "tool_choice", None),
+        ({"tools": [], "tool_choice": "required"}, "tool_choice", None),
+        ({"tools": [TOOL], "tool_choice": {"type": "function", "name": "nothing"}}, "tool_choice", None),
+        ({"tools": [TOOL], "tool_choice": {"type": "web_search_preview"}}, "tool_choice", None),
         ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"name": "f"}]}},
          "tool_choice", None),
         ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"name": {}}]}},
@@ -331,3 +332,8 @@ async def test_tools_that_may_not_be_called_are_not_shown(client: AsyncOpenAI) -
     allowed: Any = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "search"}]}
     one = await client.responses.create(tool_choice=allowed, parallel_tool_calls=False, **wanted)
     assert [item.type for item in one.output] == ["reasoning", "message", "function_call"]
+    for forced in ("required", {"type": "function", "name": "search"}, {**allowed, "mode": "required"}):
+        choice: Any = forced
+        called = await client.responses.create(tool_choice=choice, **wanted)
+        assert [item.type for item in called.output] == ["reasoning", "message", *["function_call"] * 2]
+        assert called.tool_choice == forced or called.model_dump()["tool_choice"] == forced

@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
+from rft.core.base import JsonObject
 from rft.core.errors import SamplerError
+from rft.core.grammar import Grammar
 from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
 
 _REASONS = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
@@ -111,9 +113,13 @@ def completion_body(request: SampleRequest, model: str) -> bytes:
             "return_token_ids": True,
             "skip_special_tokens": False,
             "add_special_tokens": False,
-            **({} if constraint is None else {"structured_outputs": {"json": constraint.json_schema}}),
+            **({} if constraint is None else {"structured_outputs": _structured_outputs(constraint.grammar)}),
         }
     )
+
+
+def _structured_outputs(grammar: Grammar) -> JsonObject:
+    return {"grammar": grammar} if isinstance(grammar, str) else {"json": grammar}
 
 
 def read_sample(body: bytes) -> Sample:

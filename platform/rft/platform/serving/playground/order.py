@@ -23,8 +23,9 @@ from rft.platform.jobs.service import find_job
 from rft.platform.models.model_card import validation_reward
 from rft.platform.models.service import find_fine_tuned
 from rft.platform.orders.schemas import Method
-from rft.platform.serving.order import EFFORTS, read_chat, refused
+from rft.platform.serving.order import EFFORTS, read_chat
 from rft.platform.serving.playground.schemas import PlaygroundBody
+from rft.platform.serving.refused import refused
 from rft.platform.serving.served_model import ServedModel, find_served
 from rft.platform.settings import Settings
 from rft.platform.signing.run_secrets import whole_run_secrets

@@ -6,7 +6,7 @@ from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.dataset_fields import kind_of
-from rft.platform.serving.order import refused
+from rft.platform.serving.refused import refused
 
 _TEXTS = ("input_text", "output_text", "text")
 _NO_TEXT = {

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from rft.core.base import JsonObject
 from rft.core.dataset_fields import kind_of
 from rft.core.messages import Message, Role, ToolCall
-from rft.platform.serving.order import refused
+from rft.platform.serving.refused import refused
 from rft.platform.serving.responses.item_fields import item_text, optional_text, required_text
 from rft.platform.serving.responses.schemas import InputTransformation
 from rft.platform.serving.responses.sealed_turns import NoSealedTurn, TurnSeal

@@ -9,10 +9,12 @@ from pydantic import BaseModel, JsonValue
 from rft.core.dataset_fields import RowError, read_tools
 from rft.core.messages import Message, Role, ToolSchema
 from rft.platform.orders.response_format import to_response_format
-from rft.platform.serving.order import CANNOT_FORCE_CALLS, EFFORTS, allowed_tools, refused
+from rft.platform.serving.order import EFFORTS
+from rft.platform.serving.refused import refused
 from rft.platform.serving.responses.items import ReadInput, read_items
 from rft.platform.serving.responses.schemas import SEALED_TURNS, ResponseBody
 from rft.platform.serving.responses.sealed_turns import TurnSeal
+from rft.platform.serving.tool_choice import to_chosen_tools
 from rft.platform.serving.unread_fields import refuse_unless_nothing, refuse_unread
 from rft.serving_wire.records import AdapterRef, CompletionRequest
 
@@ -63,6 +65,7 @@ def to_response_order(body: ResponseBody, adapter: AdapterRef | None, seal: Turn
     """Raises BadRequest, which names the field."""
     _refuse_what_is_not_there(body)
     tools = _tools(body)
+    chosen = to_chosen_tools(body.tool_choice, tools)
     items: list[JsonValue] = [{"role": "user", "content": body.input}] if isinstance(body.input, str) else body.input
     read = read_items(items, seal)
     instructions = () if body.instructions is None else (Message(role=Role.DEVELOPER, content=body.instructions),)
@@ -74,7 +77,8 @@ def to_response_order(body: ResponseBody, adapter: AdapterRef | None, seal: Turn
         model=body.model,
         adapter=adapter,
         messages=(*instructions, *read.messages),
-        tools=_shown_tools(body.tool_choice, tools),
+        tools=chosen.told,
+        forced_calls=chosen.forced,
         seed=secrets.randbits(63) if body.seed is None else body.seed % 2**63,
         temperature=1.0 if body.temperature is None else body.temperature,
         top_p=1.0 if body.top_p is None else body.top_p,
@@ -130,18 +134,3 @@ def _tools(body: ResponseBody) -> tuple[ToolSchema, ...]:
         return read_tools({"tools": body.tools})
     except RowError as error:
         raise refused(error.path, error.reason) from error
-
-
-def _shown_tools(choice: JsonValue, tools: tuple[ToolSchema, ...]) -> tuple[ToolSchema, ...]:
-    """Those that the model is to know."""
-    match choice:
-        case None | "auto":
-            return tools
-        case "none":
-            return ()
-        case {"type": "allowed_tools", "mode": "auto", "tools": list(allowed)}:
-            return allowed_tools(tools, [entry.get("name") if isinstance(entry, dict) else None for entry in allowed])
-        case "required" | {"type": _}:
-            raise refused("tool_choice", CANNOT_FORCE_CALLS)
-        case _:
-            raise refused("tool_choice", "must be 'auto', 'none' or a list of allowed tools")

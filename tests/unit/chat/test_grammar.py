@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rft.chat.json_constraint import JsonVocabulary, SchemaNotKept
+from rft.chat.grammar import GrammarConstraint, GrammarNotKept, GrammarVocabulary
 from rft.chat.tokenizer import Tokenizer
 from rft.core.base import JsonObject
 from rft.testing.samplers_tokenizer import ByteTokenizer
@@ -28,22 +28,27 @@ SCHEMAS: list[JsonObject] = [
     {"$defs": {"leaf": {"type": ["null", "boolean"]}}, "anyOf": [{"$ref": "#/$defs/leaf"}, {"const": "none"}]},
 ]
 MOST_TOKENS = 2_000
-BYTES = JsonVocabulary(ByteTokenizer())
+BYTES = GrammarVocabulary(ByteTokenizer())
 
 
-def walk(tokenizer: Tokenizer, vocabulary: JsonVocabulary, schema: JsonObject, random: Random) -> str:
+def drawn(tokenizer: Tokenizer, constraint: GrammarConstraint, random: Random) -> list[int]:
     """Any token that may come next, until the end."""
-    constraint, sampled = vocabulary.constraint(schema), list[int]()
+    sampled = list[int]()
     while not sampled or sampled[-1] not in tokenizer.stop_ids:
         bits = constraint.allowed(sampled)
         allowed = [token for token in range(8 * len(bits)) if bits[token // 8] >> token % 8 & 1]
         assert allowed
-        assert tokenizer.control_ids.isdisjoint({*allowed} - {*tokenizer.stop_ids})
         # Ends and closing marks more often than their share: a string may be long.
         ends = [token for token in allowed if token in tokenizer.stop_ids or tokenizer.token_bytes(token) in b'"}],']
         sampled.append(random.choice(ends if ends and random.random() < 0.5 else allowed))
         assert len(sampled) < MOST_TOKENS
-    unused = vocabulary.constraint(schema)
+    return sampled
+
+
+def walk(tokenizer: Tokenizer, vocabulary: GrammarVocabulary, schema: JsonObject, random: Random) -> str:
+    """JSON that may be sampled."""
+    sampled, unused = drawn(tokenizer, vocabulary.constraint(schema), random), vocabulary.constraint(schema)
+    assert tokenizer.control_ids.isdisjoint(sampled[:-1])
     assert all(unused.begins(sampled[:end]) for end in range(0, len(sampled), 7))
     assert unused.for_another().allowed([]) == vocabulary.constraint(schema).allowed([])
     return tokenizer.decode(sampled[:-1])
@@ -58,7 +63,7 @@ def test_bytes(schema: JsonObject, seed: int) -> None:
 @pytest.mark.parametrize("family", ["qwen3", "mistral_nemo", "llama3_1"])
 def test_vocabularies_of_families(family: str) -> None:
     tokenizer = opened(family).chat_format.tokenizer
-    vocabulary = JsonVocabulary(tokenizer)
+    vocabulary = GrammarVocabulary(tokenizer)
     for seed, schema in enumerate(SCHEMAS * 4):
         jsonschema.validate(json.loads(walk(tokenizer, vocabulary, schema, Random(seed))), schema)
 
@@ -67,7 +72,7 @@ def test_vocabularies_of_families(family: str) -> None:
     "schema", [{"not": {"type": "string"}}, {"type": "object", "propertyNames": {"pattern": "a"}}, {"$ref": "#/none"}]
 )
 def test_a_schema_that_would_not_be_kept_is_refused(schema: JsonObject) -> None:
-    with pytest.raises(SchemaNotKept):
+    with pytest.raises(GrammarNotKept):
         BYTES.constraint(schema)
 
 

@@ -1,53 +1,58 @@
-"""Samples that are JSON of a schema: which tokens may come next, by llguidance."""
+"""Samples that are JSON of a schema, or text by some rules: which tokens may come next, by llguidance."""
 
 import json
 from collections.abc import Sequence
 
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
+from rft.chat.closed_schema import closed
 from rft.chat.tokenizer import Tokenizer
-from rft.core.base import JsonObject
 from rft.core.errors import RftError
+from rft.core.grammar import Grammar
 
 _SPACE = r" |\n {0,32}"
 """Between values at most: one that may print as many as it likes may never end."""
 
 
-class SchemaNotKept(RftError):
-    """No sample can be held to the schema; the message says why."""
+class GrammarNotKept(RftError):
+    """No sample can be held to the schema, or to the rules; the message says why."""
 
 
-class JsonVocabulary:
+class GrammarVocabulary:
     """The tokens of one tokenizer as bytes, which takes a second to prepare for a large one."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        """Raises SchemaNotKept."""
+        """Raises GrammarNotKept."""
         self._stop_ids = tokenizer.stop_ids
         try:
             self._tokenizer = LLTokenizer(TokenizerWrapper(_Bytes(tokenizer)), eos_token=list(tokenizer.stop_ids))
         except (ValueError, RuntimeError) as error:
-            raise SchemaNotKept(f"the tokens of this model cannot be held to a schema: {error}") from error
+            raise GrammarNotKept(f"the tokens of this model cannot be held to a grammar: {error}") from error
 
-    def constraint(self, schema: JsonObject) -> "JsonConstraint":
-        """For one sample; a large schema takes a second. Raises SchemaNotKept for one with a keyword that is not kept,
+    def constraint(self, grammar: Grammar) -> "GrammarConstraint":
+        """For one sample; a large schema takes a second. Raises GrammarNotKept for one with a keyword that is not kept,
         or one that is too large."""
-        grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides={"whitespace_pattern": _SPACE})
-        matcher = LLMatcher(self._tokenizer, grammar, log_level=0)
+        if isinstance(grammar, str):
+            rules = LLMatcher.grammar_from_lark(grammar)
+        else:
+            grammar = closed(grammar)
+            rules = LLMatcher.grammar_from_json_schema(json.dumps(grammar), overrides={"whitespace_pattern": _SPACE})
+        matcher = LLMatcher(self._tokenizer, rules, log_level=0)
         if matcher.is_error():
-            raise SchemaNotKept(matcher.get_error().partition("\n")[0])
-        return JsonConstraint(schema, matcher, _bits(self._stop_ids))
+            raise GrammarNotKept(matcher.get_error().partition("\n")[0])
+        return GrammarConstraint(grammar, matcher, _bits(self._stop_ids))
 
 
-class JsonConstraint:
+class GrammarConstraint:
     """Implements `rft.rollouts.sampler.Constraint`. Of one thread at a time."""
 
-    def __init__(self, schema: JsonObject, matcher: LLMatcher, only_stops: bytes) -> None:
-        self.json_schema = schema
+    def __init__(self, grammar: Grammar, matcher: LLMatcher, only_stops: bytes) -> None:
+        self.grammar = grammar
         self._matcher, self._consumed, self._only_stops = matcher, 0, only_stops
 
-    def for_another(self) -> "JsonConstraint":
+    def for_another(self) -> "GrammarConstraint":
         """The same for another sample, where nothing was asked of this one."""
-        return JsonConstraint(self.json_schema, self._matcher.deep_copy(), self._only_stops)
+        return GrammarConstraint(self.grammar, self._matcher.deep_copy(), self._only_stops)
 
     def begins(self, token_ids: Sequence[int]) -> bool:
         """Whether a sample that fits may begin so. Asked before any token is drawn."""
