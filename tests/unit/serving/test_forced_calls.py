@@ -2,14 +2,23 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
+from rft.chat.call_grammar import CallShape, call_shape
+from rft.chat.template_format import TemplateChatFormat
 from rft.core.base import JsonObject
 from rft.core.messages import Message, Role, ToolSchema
+from rft.core.spec import Budgets
 from rft.rollouts.sampler import SampleRequest
-from rft.serving_wire.records import Choice, Event, Text
+from rft.serving.completions import Completions
+from rft.serving.forced_calls import forced_calls
+from rft.serving.policies import ServedPolicies
+from rft.serving.remembered import RememberedConversations
+from rft.serving_wire.records import AdapterRef, Choice, Event, Text
 from rft.testing.samplers import ScriptedSampler, tool_call_text
+from tests.unit.chat.models import opened
 from tests.unit.serving.conversing import (
     TOKENIZER,
     completions,
@@ -172,8 +181,119 @@ def test_a_server_that_does_not_keep_what_it_was_asked_for_is_no_call() -> None:
     assert "no call could be sampled as tool_choice asks for it" in refused.model_dump()["message"]
 
 
-@pytest.mark.parametrize("keyword", [{"not": {"required": ["m"]}}, {"propertyNames": {"pattern": "n"}}])
-def test_a_schema_that_nothing_can_be_held_to_is_none_to_a_call(keyword: JsonObject) -> None:
-    """As it is where none is forced: schemas of tools are no promise."""
-    tool = ToolSchema(name="add", description="d", parameters={"type": "object", **keyword})
-    assert calls_of(choice_of(answer(Policy("It is 7."), tools=(tool,)))) == [("add", {"n": 7})]
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"type": "object", "not": {"required": ["m"]}},
+        {"type": "object", "propertyNames": {"pattern": "n"}},
+        {"type": "object", "properties": {"n": {"type": "integer"}, "m": {"type": "array", "uniqueItems": True}}},
+        {"type": "object", "properties": {"n": {"type": "integer"}, "m": {"pattern": "(?=a)b"}}},
+        {},
+    ],
+)
+def test_what_nothing_can_be_held_to_is_left_out_of_one_tools_schema(parameters: JsonObject) -> None:
+    """As much of it as can be is kept, and all of the other tools'."""
+    tools = (ToolSchema(name="add", description="d", parameters=parameters), TOOLS[1])
+    assert calls_of(choice_of(answer(Policy("It is 7."), ("add", "drop"), tools=tools))) == [("add", {"n": 7})]
+    held = tool_call_text("drop", '{"n": "seven"}')
+    with pytest.raises(AssertionError, match='"n": "'):
+        answer(Policy("It is 7.", held), ("add", "drop"), tools=tools)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_stop_sequence_in_front_of_the_call_is_no_end_of_the_turn(is_streamed: bool) -> None:
+    choice = choice_of(answer(Policy("Well.\nI add."), stop=("\n",), is_streamed=is_streamed))
+    assert (calls_of(choice), choice.content, choice.finish_reason) == ([("add", {"n": 7})], "", "tool_calls")
+
+
+def test_choices_share_what_they_are_held_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[CallShape]()
+
+    def counted(*args: Any, **options: Any) -> CallShape:
+        made.append(call_shape(*args, **options))
+        return made[-1]
+
+    monkeypatch.setattr("rft.serving.forced_calls.call_shape", counted)
+    served = completions(ScriptedSampler(TOKENIZER, Policy("It is 7."), max_context_tokens=10_000))
+    asked = request(row().messages, TOOLS, n=5).model_copy(update={"forced_calls": ("add",)})
+    _, choices = prompt_and_choices(asyncio.run(events_of(served, asked)))
+    assert [calls_of(choice) for choice in choices] == [[("add", {"n": 7})]] * 5
+    assert len(made) == 1
+
+
+def test_the_tokens_that_count_are_those_that_were_sampled_also_where_the_thought_was_too_long() -> None:
+    policy = Policy("<think>I wonder and wonder and wonder</think>No.")
+    served = completions(ScriptedSampler(TOKENIZER, policy, max_context_tokens=10_000))
+    budgets = Budgets(max_reasoning_tokens=20)
+    asked = request(row().messages, TOOLS, budgets=budgets)
+    wanted = asked.model_copy(update={"forced_calls": ("add",), "has_logprobs": True})
+    choice = choice_of(asyncio.run(events_of(served, wanted)))
+    text = TOKENIZER.decode(choice.token_ids)
+    thought, closing, _ = text.partition("</think>")
+    assert closing
+    assert choice.completion_tokens == len(TOKENIZER.encode(thought + FITS)) + 1
+    assert calls_of(choice) == [("add", {"n": 7})]
+
+
+class OtherChat:
+    """The chat of a family."""
+
+    def __init__(self, chat_format: TemplateChatFormat) -> None:
+        self._chat_format = chat_format
+
+    def of(self, adapter: AdapterRef | None, reasoning_effort: str | None) -> TemplateChatFormat:
+        del adapter, reasoning_effort
+        return self._chat_format
+
+
+def of_family(
+    family: str, turn: str, held: str, behind: str = "", *, has_parallel_calls: bool = True
+) -> tuple[Choice, str]:
+    """The choice, and the text of its tokens. `behind`: what follows a call's beginning."""
+    chat_format = opened(family).chat_format
+
+    def script(asked: SampleRequest, prompt: str) -> str:
+        if asked.constraint is not None:
+            return held
+        return behind if prompt.endswith(held) else turn
+
+    sampler = ScriptedSampler(chat_format.tokenizer, script, max_context_tokens=10_000)
+    policies, remembered = ServedPolicies(sampler, queue_s=60.0), RememberedConversations(10**6)
+    served = Completions(sampler, OtherChat(chat_format), policies, remembered)
+    asked = request(row().messages, TOOLS, has_parallel_calls=has_parallel_calls)
+    wanted = asked.model_copy(update={"forced_calls": ("add",), "has_logprobs": True})
+    choice = choice_of(asyncio.run(events_of(served, wanted)))
+    return choice, chat_format.tokenizer.decode(choice.token_ids)
+
+
+XML = "<tool_call>\n<function={}>\n<parameter=n>\n{}\n</parameter>\n</function>\n</tool_call>"
+OPENING = "<tool_call>\n<function=add>\n"
+
+
+def test_a_call_that_ended_a_thought_is_thrown_away_and_the_thought_kept() -> None:
+    wrong = "I call.\n" + XML.format("drop", 1)
+    choice, text = of_family("qwen3_5_think", wrong, OPENING, XML.format("add", 7).removeprefix(OPENING))
+    assert text == "I call.\n</think>" + XML.format("add", 7) + "<|im_end|>"
+    assert (calls_of(choice), choice.reasoning) == ([("add", {"n": 7})], "I call.")
+
+
+def test_a_further_call_that_was_not_asked_for_is_not_handed_out() -> None:
+    rest = XML.format("add", 7).removeprefix(OPENING) + "\n" + XML.format("drop", 1) + "\n\nDone."
+    for has_parallel_calls in (True, False):
+        choice, _ = of_family("qwen3_5_nothink", "No.", OPENING, rest, has_parallel_calls=has_parallel_calls)
+        assert (calls_of(choice), choice.content) == ([("add", {"n": 7})], "Done.")
+
+
+def test_a_thought_behind_a_call_goes_with_it() -> None:
+    opening, wrong = "<|tool_call>call:add{", "<|tool_call>call:drop{n:1}<tool_call|>"
+    one, two = ("<|channel>thought\n" + thought + "\n<channel|>" for thought in ("one", "two"))
+    choice, text = of_family("gemma4_v2", one + wrong + two, opening, "n:7}<tool_call|>")
+    assert (calls_of(choice), choice.reasoning.strip()) == ([("add", {"n": 7})], "one")
+    assert text.count("thought") == 1
+
+
+def test_calls_of_one_conversation_have_ids_of_their_own() -> None:
+    chat_format = opened("mistral_nemo").chat_format
+    asked = request(row().messages, TOOLS)
+    ids = {forced_calls(asked, chat_format, prompt_tokens).call_id for prompt_tokens in (10, 20)}
+    assert len(ids) == 2

@@ -1,7 +1,7 @@
 """How a chat template writes a call, as rules for a sample that has to be one."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from rft.chat.closed_schema import closed
@@ -41,17 +41,22 @@ class CallShape:
         """Whether its rules are of a whole call; else its arguments are to follow as the policy writes them."""
         return self.behind_arguments is not None
 
-    def rules(self, tools: Sequence[ToolSchema]) -> str:
-        """Of a call of one of these, in llguidance's dialect of Lark."""
+    def rules(self, tools: Sequence[ToolSchema], *, lenient: Collection[str] = ()) -> str:
+        """Of a call of one of these, in llguidance's dialect of Lark.
+
+        `lenient`: names of tools of whose schemas that is left out which no sample can be held to.
+        """
         start = " | ".join(f"call{number}" for number in range(len(tools)))
         space = f"({_written([self.space])[0]})? " if self.space else ""
-        return "\n".join([f"start: {space}({start})", *(self._rule(*numbered) for numbered in enumerate(tools))])
+        calls = [self._rule(number, tool, is_lenient=tool.name in lenient) for number, tool in enumerate(tools)]
+        return "\n".join([f"start: {space}({start})", *calls])
 
-    def _rule(self, number: int, tool: ToolSchema) -> str:
+    def _rule(self, number: int, tool: ToolSchema, *, is_lenient: bool) -> str:
         parts = _written((*self.before_name, tool.name, *self.behind_name))
         if self.behind_arguments is not None:
             items, keys = self.separators
             style: JsonObject = {"whitespace_flexible": False, "item_separator": items, "key_separator": keys}
+            style["lenient"] = is_lenient
             schema: JsonObject = {"type": "object", **closed(tool.parameters), "x-guidance": style}
             parts += [f"%json {json.dumps(schema)}", *_written(self.behind_arguments)]
         return f"call{number}: {' '.join(parts)}"

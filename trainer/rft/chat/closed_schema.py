@@ -10,12 +10,15 @@ from rft.core.base import JsonObject
 from rft.core.relaxed_schema import DATA
 from rft.core.schema_references import MAPS, REFERENCES
 
-_JUDGES = frozenset({"properties", "allOf", "anyOf", "oneOf", *REFERENCES})
-"""Keywords of which one alone says what a value may be, in a plain schema."""
+_JUDGES = ({"properties", "required"}, {"allOf"}, {"anyOf"}, *({reference} for reference in REFERENCES))
+"""Keywords of one line alone say which properties an object may have, in a plain schema."""
 _INTERWOVEN = frozenset(
-    {"not", "if", "dependentSchemas", "dependencies", "patternProperties", "unevaluatedProperties", "minProperties"}
+    {
+        *("oneOf", "not", "if", "dependentSchemas", "dependencies", "dependentRequired"),
+        *("patternProperties", "unevaluatedProperties", "minProperties"),
+    }
 )
-"""Keywords that say more of the properties which others name."""
+"""Keywords that say more of the properties which others name. Of `oneOf`, a closed branch leaves room for another."""
 
 
 def closed(schema: JsonObject) -> JsonObject:
@@ -32,7 +35,8 @@ def _is_plain(schema: JsonValue) -> bool:
         return True
     several = schema.get("allOf")
     is_several = isinstance(several, list) and len(several) > 1
-    if len(_JUDGES & schema.keys()) > 1 or _INTERWOVEN & schema.keys() or is_several:
+    judges = sum(not schema.keys().isdisjoint(keywords) for keywords in _JUDGES)
+    if judges > 1 or _INTERWOVEN & schema.keys() or is_several:
         return False
     return all(_is_plain(part) for _, part in _parts(schema))
 

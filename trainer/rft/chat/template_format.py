@@ -8,6 +8,7 @@ from rft.chat.errors import ChatTemplateError
 from rft.chat.spelled_marks import ReadableText, SpelledMarks
 from rft.chat.syntax import TurnSyntax, WrittenTurn
 from rft.chat.template_messages import result_message, template_message, template_tool
+from rft.chat.thinking import ThoughtMarks
 from rft.chat.token_places import TokenPlaces
 from rft.chat.tokenizer import Tokenizer
 from rft.core.base import JsonObject
@@ -158,22 +159,35 @@ class TemplateChatFormat:
         opening = self.syntax.answer_opening
         if opening is None:
             return self.thoughts_of(token_ids, context_ids)
-        before, opened, _ = self._decoded(token_ids)[0].partition(opening)
+        before, opened, _ = self._decoded(token_ids)[1].text.partition(opening)
         whole = self._leading(token_ids, len(before) + len(opening)) if opened else []
         return whole or self.tokenizer.encode(opening)
 
     def thoughts_of(self, token_ids: Sequence[int], context_ids: Sequence[int]) -> list[int]:
-        """A turn's thoughts with their marks, and with a closing one where the turn has ended within a thought."""
+        """The thoughts that a turn begins with, with their marks; the last is closed where the turn has not done so."""
         is_closed = bool(token_ids) and token_ids[-1] in self._stop_ids
-        text, marks = self._decoded(token_ids[:-1] if is_closed else token_ids)[0], self.syntax.thought_marks
-        spans = [] if marks is None else marks.spans(text, is_opened=self.has_opened_thought(context_ids))
-        if marks is None or not spans:
+        text, marks = self._decoded(token_ids[:-1] if is_closed else token_ids)[1].text, self.syntax.thought_marks
+        if marks is None:
             return []
-        end = spans[-1][1]
-        closing = next((mark for mark in marks.closings if text.startswith(mark, end)), None)
-        if closing is not None:
-            return self._leading(token_ids, end + len(closing))
-        return [*self._leading(token_ids, end), *self.tokenizer.encode(marks.closings[0])]
+        is_opened, kept = self.has_opened_thought(context_ids), list[int]()
+        for _, end in self._opening_thoughts(text, marks, is_opened=is_opened):
+            closing = next((mark for mark in marks.closings if text.startswith(mark, end)), None)
+            read = self.syntax.read(text[:end] + (closing or marks.closings[0]), (), is_thinking=is_opened)
+            if read.content or read.calls:
+                break
+            kept = self._leading(token_ids, end + len(closing or ""))
+            if closing is None:
+                return [*kept, *self.tokenizer.encode(marks.closings[0])]
+        return kept
+
+    def _opening_thoughts(self, text: str, marks: ThoughtMarks, *, is_opened: bool) -> list[tuple[int, int]]:
+        """Where thoughts stand in a turn. One that the context has opened may end with a call."""
+        spans = marks.spans(text, is_opened=is_opened)
+        if is_opened and spans and spans[0][1] == len(text):
+            turn = self.syntax.read(text, (), is_thinking=True)
+            if turn.calls:
+                return [(0, text.find(turn.reasoning) + len(turn.reasoning))]
+        return spans
 
     def _leading(self, token_ids: Sequence[int], place: int) -> list[int]:
         return [*token_ids[: TokenPlaces(token_ids, self.tokenizer.decode).tokens_to(place)]]

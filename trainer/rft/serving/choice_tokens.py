@@ -48,8 +48,8 @@ class ChoiceTokens:
     _turn_start: int = 0
     """Where the turn in work begins in `ids`."""
     _sampled_before_turn: int = 0
-    _unsampled: int = 0
-    """Of the turn's tokens, those that closed a thought that was too long."""
+    _unsampled: range = range(0)
+    """Places in the turn in work of what closed a thought that was too long."""
 
     @property
     def context(self) -> tuple[int, ...]:
@@ -64,16 +64,16 @@ class ChoiceTokens:
     def begin_turn(self) -> None:
         """The next turn is sampled from here on."""
         self._turn += 1
-        self._turn_start, self._sampled_before_turn, self._unsampled = len(self.ids), len(self.sampled), 0
+        self._turn_start, self._sampled_before_turn, self._unsampled = len(self.ids), len(self.sampled), range(0)
         self.hear_from_here(is_thinking=self.chat_format.has_opened_thought(self.context))
 
     def begin_anew_behind(self, kept: Sequence[int]) -> None:
-        """Nothing of the turn in work counts but these, with which it begins, or is to begin."""
+        """Nothing of the turn in work counts but these, with which it begins, or is to begin. Once a turn."""
         pairs = zip(self.turn, kept, strict=False)
         shared = next((n for n, (old, new) in enumerate(pairs) if old != new), min(len(self.turn), len(kept)))
-        del self.sampled[self._sampled_before_turn + max(0, shared - self._unsampled) :]
+        unsampled = sum(place < shared for place in self._unsampled)
+        del self.sampled[self._sampled_before_turn + shared - unsampled :]
         self.ids[self._turn_start :] = kept
-        self._unsampled = min(self._unsampled, shared) + len(kept) - shared
         self.hear_from_here(is_thinking=False)
 
     def hear_from_here(self, *, is_thinking: bool) -> None:
@@ -91,8 +91,8 @@ class ChoiceTokens:
 
     def take_unsampled(self, token_ids: Sequence[int]) -> None:
         """They are told as what the policy writes, and are no token of its own."""
+        self._unsampled = range(len(self.turn), len(self.turn) + len(token_ids))
         self.ids += token_ids
-        self._unsampled += len(token_ids)
         self._hear(token_ids)
 
     async def sample_piece(

@@ -47,7 +47,7 @@ class ChoiceRun:
     """The one in work."""
     _content: list[str] = field(default_factory=list[str])
     _reasoning: list[str] = field(default_factory=list[str])
-    _reasoning_tokens: int = 0
+    _reasoning_tokens: list[int] = field(default_factory=list[int])
 
     def __post_init__(self) -> None:
         self._tokens = ChoiceTokens(
@@ -71,10 +71,10 @@ class ChoiceRun:
             parsed = self._read_turn()
             self._take(parsed)
             is_cut = sample.finish_reason is FinishReason.LENGTH
-            if tokens.text.is_stopped:
-                return self._choice("stop", ())
             if isinstance(self.held_to, ForcedCalls):
                 return await self._keep_to_calls(self.held_to, parsed, is_cut=is_cut)
+            if tokens.text.is_stopped:
+                return self._choice("stop", ())
             if is_cut or not parsed.tool_calls or not self.request.tools:  # Of tools that nobody has: left out.
                 return self._choice(await self._keep_to_format(parsed, is_cut=is_cut), ())
             if any(call.name for call in parsed.tool_calls) or self._turn + 1 == _MOST_TURNS:
@@ -111,6 +111,7 @@ class ChoiceRun:
     async def _sample_in_format(self, answers: AnswersInFormat) -> Literal["stop", "length"]:
         """An answer in place of the one that was thrown away. Raises SamplerError where that does not fit either."""
         sample = await self._tokens.sample_piece("in format", constraint=answers.constraint())
+        self._read_again()
         is_whole = sample.finish_reason is FinishReason.STOP
         answer = self.chat_format.tokenizer.decode(sample.token_ids[: len(sample.token_ids) - is_whole]).strip()
         self._tokens.text.end(answer, answer)
@@ -126,29 +127,38 @@ class ChoiceRun:
         """A turn without the calls that it has to have is sampled again behind its thoughts. Raises SamplerError."""
         if is_cut and self._is_cut_in_thought:
             return self._choice("length", ())
-        if not is_cut and forced.problem(parsed.tool_calls) is None:
+        if not is_cut and forced.are_all(self._handed_out(parsed.tool_calls)):
             return self._with_calls(parsed.tool_calls)
-        thoughts = self.chat_format.thoughts_of(self._tokens.turn, self._tokens.context)
-        call = await asyncio.to_thread(
-            forced.hold, call_id=f"call_{self._call_id_seed:016x}_0", is_behind_thought=bool(thoughts)
-        )
-        if is_cut and call.may_begin(self._tokens.turn[len(thoughts) :], parsed.tool_calls):
+        turn, thoughts = self._tokens.turn, self.chat_format.thoughts_of(self._tokens.turn, self._tokens.context)
+        call = await asyncio.to_thread(forced.hold, is_behind_thought=bool(thoughts))
+        are_first = turn[: len(thoughts)] == thoughts
+        if is_cut and are_first and call.may_begin(turn[len(thoughts) :], parsed.tool_calls):
             return self._choice("length", ())
         self._tokens.begin_anew_behind(thoughts)
-        self._content = []
-        if not self._tokens.has_room_behind(()) or not await self._sample_call(call):
+        is_whole = self._tokens.has_room_behind(()) and await self._sample_call(call)
+        again = self._read_again()
+        if not is_whole:
             return self._choice("length", ())
-        if self._tokens.text.is_stopped:
-            return self._choice("stop", ())
-        calls = self._read_turn().tool_calls
-        if (problem := forced.problem(calls)) is not None:
-            raise SamplerError(f"no call could be sampled as tool_choice asks for it: {problem}")
-        return self._with_calls(calls)
+        self._content = [again.content]
+        calls = forced.among(self._handed_out(again.tool_calls))
+        if not calls:
+            raise SamplerError("no call could be sampled as tool_choice asks for it")
+        return self._with_calls(calls) if calls == again.tool_calls else self._with_some(calls)
+
+    def _handed_out(self, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
+        named = [call for call in calls if call.name]
+        return named if self.request.has_parallel_calls else named[:1]
+
+    def _read_again(self) -> ParsedTurn:
+        """In place of what was read of the turn before it began anew; nothing of its content."""
+        again = self._read_turn()
+        self._content[-1], self._reasoning[-1], self._reasoning_tokens[-1] = "", again.reasoning, again.reasoning_tokens
+        return again
 
     async def _sample_call(self, call: HeldCall) -> bool:
         """In place of what was thrown away; False: it does not fit into the length asked for."""
         sample = await self._tokens.sample_piece("forced call", constraint=call.constraint)
-        if sample.finish_reason is FinishReason.LENGTH or call.is_whole or self._tokens.text.is_stopped:
+        if sample.finish_reason is FinishReason.LENGTH or call.is_whole:
             return sample.finish_reason is FinishReason.STOP
         self._tokens.drop_stop()
         return (await self._tokens.sample_piece("arguments")).finish_reason is FinishReason.STOP
@@ -168,7 +178,7 @@ class ChoiceRun:
 
     def _take(self, parsed: ParsedTurn) -> None:
         self._reasoning.append(parsed.reasoning)
-        self._reasoning_tokens += parsed.reasoning_tokens
+        self._reasoning_tokens.append(parsed.reasoning_tokens)
         text = self._tokens.text
         self._tell(text.end(parsed.content, parsed.raw_text))
         is_told = self._is_told_at_once or text.is_stopped
@@ -189,7 +199,7 @@ class ChoiceRun:
             if wire_id is not None
         )
         if not self.request.has_parallel_calls and len(calls) > 1:
-            return self._choice("tool_calls", calls[:1]).model_copy(update={"turn": None})
+            return self._with_some(calls[:1])
         choice = self._choice("tool_calls" if calls else "stop", calls)
         if calls:
             token_ids = (*self.prompt.token_ids, *self._tokens.ids)
@@ -200,6 +210,10 @@ class ChoiceRun:
             return choice
         kept = choice.turn.model_copy(update={"shown_calls": tuple(shown), "wire_ids": tuple(wire_ids)})
         return choice.model_copy(update={"turn": kept})
+
+    def _with_some(self, calls: tuple[ToolCall, ...]) -> Choice:
+        """A turn that has others as well: with those, no conversation can go on behind it."""
+        return self._choice("tool_calls", calls).model_copy(update={"turn": None})
 
     def _choice(self, reason: Literal["stop", "length", "tool_calls"], calls: tuple[ToolCall, ...]) -> Choice:
         choice = self._told_choice(reason, calls)
@@ -225,7 +239,7 @@ class ChoiceRun:
             reasoning="".join(self._reasoning),
             tool_calls=calls,
             completion_tokens=len(self._tokens.sampled),
-            reasoning_tokens=self._reasoning_tokens,
+            reasoning_tokens=sum(self._reasoning_tokens),
             token_ids=tuple(self._tokens.ids),
             tokens=tuple(starmap(self._sampled_token, self._tokens.sampled)) if self.request.has_logprobs else (),
         )

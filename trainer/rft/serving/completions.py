@@ -68,7 +68,7 @@ class Completions:
         max_reasoning_tokens = thought_limit(request, chat_format)
         held_to: AnswersInFormat | ForcedCalls | None = None
         if request.forced_calls:
-            held_to = await asyncio.to_thread(forced_calls, request.forced_calls, request.tools, chat_format)
+            held_to = await asyncio.to_thread(forced_calls, request, chat_format, len(prompt.token_ids))
         elif request.response_format is not None:
             held_to = await asyncio.to_thread(answers_in_format, request.response_format, chat_format.tokenizer)
 

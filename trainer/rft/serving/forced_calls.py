@@ -2,18 +2,22 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Lock
 
 from rft.chat.call_grammar import CallShape, call_shape
 from rft.chat.errors import ChatTemplateError
-from rft.chat.grammar import GrammarConstraint, GrammarNotKept
+from rft.chat.grammar import GrammarConstraint, GrammarNotKept, GrammarVocabulary
 from rft.chat.template_format import TemplateChatFormat
 from rft.core.base import JsonObject
 from rft.core.errors import SamplerError
+from rft.core.ids import seed_63
 from rft.core.json_schema import InvalidToolSchema
 from rft.core.messages import ToolCall, ToolSchema
 from rft.core.schema_fit import SchemaFit
 from rft.serving.formats import vocabulary_of
+from rft.serving_wire.records import CompletionRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,53 +35,61 @@ class HeldCall:
 
 @dataclass(frozen=True, slots=True)
 class ForcedCalls:
-    """Those of one request."""
+    """Those of one request, whose choices share them."""
 
     chat_format: TemplateChatFormat
     tools: tuple[ToolSchema, ...]
     """All that the policy knows."""
     fits: Mapping[str, SchemaFit | None]
     """By the names of the tools one of which is to be called; None: whatever the arguments are."""
+    call_id: str
+    """No other call of the conversation has it: some templates write it."""
+    _held: dict[bool, tuple[CallShape, GrammarConstraint]] = field(
+        default_factory=dict[bool, tuple[CallShape, GrammarConstraint]]
+    )
+    _lock: Lock = field(default_factory=Lock)
 
-    def problem(self, calls: Sequence[ToolCall]) -> str | None:
-        """Why these are not what was asked for; None where they are. Nothing is asked of calls that cannot be read."""
+    def are_all(self, calls: Sequence[ToolCall]) -> bool:
+        """Whether these are calls as they were asked for. Nothing is asked of calls that cannot be read."""
         named = [call for call in calls if call.name]
-        if not named:
-            return "the model called no tool"
-        return next((problem for call in named if (problem := self._problem_of(call)) is not None), None)
+        return bool(named) and all(call.name in self.fits and self._fits(call) for call in named)
 
-    def _problem_of(self, call: ToolCall) -> str | None:
-        if call.name not in self.fits:
-            return f"the model called {call.name!r}"
+    def among(self, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+        """Those of the tools that were asked for, whatever their arguments are."""
+        return tuple(call for call in calls if call.name in self.fits)
+
+    def _fits(self, call: ToolCall) -> bool:
         fit = self.fits[call.name]
         try:
-            misfit = None if fit is None else fit.misfit(json.loads(call.arguments))
+            return fit is None or fit.misfit(json.loads(call.arguments)) is None
         except RecursionError:
-            return f"the arguments of {call.name!r} are nested too deeply"
-        return None if misfit is None else f"the arguments of {call.name!r} do not fit: {misfit.message}"
+            return False
 
-    def hold(self, *, call_id: str, is_behind_thought: bool) -> HeldCall:
+    def hold(self, *, is_behind_thought: bool) -> HeldCall:
         """For one sample. Takes a second at a tokenizer's first use. Raises SamplerError."""
-        try:
-            shape = call_shape(self.chat_format, self.tools, call_id=call_id, is_behind_thought=is_behind_thought)
-            return HeldCall(self._constraint(shape), shape.is_whole)
-        except (ChatTemplateError, GrammarNotKept) as error:
-            raise SamplerError(f"no call can be forced: {error}") from error
+        with self._lock:
+            try:
+                shape, unused = self._held.get(is_behind_thought) or self._compile(is_behind_thought=is_behind_thought)
+            except (ChatTemplateError, GrammarNotKept) as error:
+                raise SamplerError(f"no call can be forced: {error}") from error
+            self._held[is_behind_thought] = shape, unused
+            return HeldCall(unused.for_another(), shape.is_whole)
 
-    def _constraint(self, shape: CallShape) -> GrammarConstraint:
+    def _compile(self, *, is_behind_thought: bool) -> tuple[CallShape, GrammarConstraint]:
         vocabulary = vocabulary_of(self.chat_format.tokenizer)
+        shape = call_shape(self.chat_format, self.tools, call_id=self.call_id, is_behind_thought=is_behind_thought)
         forced = [tool for tool in self.tools if tool.name in self.fits]
         try:
-            return vocabulary.constraint(shape.rules(forced))
-        except GrammarNotKept:  # A schema with a keyword that nothing can be held to.
-            any_object = [tool.model_copy(update={"parameters": {}}) for tool in forced]
-            return vocabulary.constraint(shape.rules(any_object))
+            return shape, vocabulary.constraint(shape.rules(forced))
+        except GrammarNotKept:
+            return shape, _loosened(forced, shape, vocabulary)
 
 
-def forced_calls(names: Collection[str], tools: tuple[ToolSchema, ...], chat_format: TemplateChatFormat) -> ForcedCalls:
-    """Calls of the tools of these names."""
-    fits = {tool.name: _fit(tool.parameters) for tool in tools if tool.name in names}
-    return ForcedCalls(chat_format, tools, fits)
+def forced_calls(request: CompletionRequest, chat_format: TemplateChatFormat, prompt_tokens: int) -> ForcedCalls:
+    """As the request asks for them. `prompt_tokens`: length of its prompt, which grows with the conversation."""
+    fits = {tool.name: _fit(tool.parameters) for tool in request.tools if tool.name in request.forced_calls}
+    call_id = f"call_{seed_63(request.seed, prompt_tokens, 'forced call'):016x}_0"
+    return ForcedCalls(chat_format, request.tools, fits, call_id)
 
 
 def _fit(parameters: JsonObject) -> SchemaFit | None:
@@ -85,3 +97,18 @@ def _fit(parameters: JsonObject) -> SchemaFit | None:
         return SchemaFit.compiled(parameters)
     except InvalidToolSchema:  # Nothing is held against a model by a schema that cannot be read.
         return None
+
+
+def _loosened(tools: Sequence[ToolSchema], shape: CallShape, vocabulary: GrammarVocabulary) -> GrammarConstraint:
+    """Of each schema as much as a sample can be held to. Raises GrammarNotKept."""
+
+    def is_kept(tool: ToolSchema, *, lenient: Collection[str] = ()) -> bool:
+        with suppress(GrammarNotKept):
+            vocabulary.constraint(shape.rules([tool], lenient=lenient))
+            return True
+        return False
+
+    lenient = [tool.name for tool in tools if not is_kept(tool)]
+    hopeless = [tool.name for tool in tools if tool.name in lenient and not is_kept(tool, lenient=lenient)]
+    kept = [tool.model_copy(update={"parameters": {}}) if tool.name in hopeless else tool for tool in tools]
+    return vocabulary.constraint(shape.rules(kept, lenient=lenient))
