@@ -71,6 +71,7 @@ from rft.platform.signing.service import ensure_signing_secret
 from rft.platform.store.database import Database
 from rft.platform.store.file_store import LocalFileStore
 from rft.platform.store.secret_box import SecretBox
+from rft.platform.store.stop_tasks import stop_tasks
 from rft.platform.stream.endpoints import router as stream_router
 from rft.platform.uploads.endpoints import router as uploads_router
 from rft.platform.uploads.schemas import MAX_PART_BYTES
@@ -233,9 +234,7 @@ def _lifespan(config: Settings, enqueuer: Enqueuer | None, *, has_reconciler: bo
             yield
             await app.state.serving.aclose()
             await app.state.services.background.aclose()
-            for chore in chores:
-                chore.cancel()
-            await asyncio.gather(*chores, return_exceptions=True)
+            await stop_tasks(*chores)
 
     return lifespan
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -14,6 +13,7 @@ from rft.platform.api.key_repository import create_key
 from rft.platform.queue.messages import TaskMessage
 from rft.platform.queue.publishing import Enqueuer
 from rft.platform.store.database import Database
+from rft.platform.store.stop_tasks import stop_tasks
 from rft.platform.worker.reconciler import reconcile_forever
 from tests.integration.worker.scripted_trainer import Plan
 from tests.integration.worker.workbench import Workbench
@@ -79,6 +79,4 @@ async def reconciler(bench: Workbench, enqueuer: Enqueuer) -> AsyncIterator[None
     async with Database(bench.database_url, max_connections=2) as database:
         task = asyncio.create_task(reconcile_forever(database, settings=bench.settings, enqueuer=enqueuer))
         yield
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await stop_tasks(task)

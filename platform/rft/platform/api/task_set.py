@@ -4,8 +4,12 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 
+from rft.platform.store.stop_tasks import stop_tasks
+
 AT_ONCE = 2
 """Heavy tasks of one process."""
+_END_S = 5.0
+"""What a task may take to end in good order."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -25,10 +29,7 @@ class TaskSet:
 
     async def aclose(self) -> None:
         """Cancel all and wait for them."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await stop_tasks(*self._tasks, again_s=_END_S)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
@@ -64,10 +63,10 @@ class Heartbeat:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await stop_tasks(self._task)
             await stop_tasks(*self._beats)
+            if not self._task.cancelled():
+                self._task.result()
 
     def check(self) -> None:
         """Raises LeaseLost, Cancelled for one, when nothing may be written any more."""
