@@ -45,7 +45,8 @@ async def check_page(page: Page, open_page: OpenPage, examined: set[str]) -> Non
                 await page.screenshot(path=picture, full_page=True)
             await stays_within(page, width, f"{scheme}, {size}")
             if (scheme, size) in EXAMINED:
-                assert await serious_findings(page) == [], f"{scheme}, {size}"
+                findings = await serious_findings(page)
+                assert not findings, f"{scheme}, {size}: {findings}"
                 within = page.locator("dialog[open]" if has_dialog else "#root")
                 if open_page not in WITHOUT_BUTTONS:
                     await expect(within.locator(BUTTONS).first).to_be_visible()
