@@ -2,13 +2,17 @@
 
 import json
 import re
+from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import jsonschema
 import pytest
 
 from rft.chat.call_grammar import CallShape, call_shape
+from rft.chat.errors import ChatTemplateError
 from rft.chat.grammar import GrammarVocabulary
+from rft.chat.template import ChatTemplate
 from rft.chat.template_format import TemplateChatFormat
 from rft.core.base import JsonObject
 from rft.core.messages import ToolSchema
@@ -55,24 +59,40 @@ def check(chat_format: TemplateChatFormat, shape: CallShape, written: list[int],
     assert (read.content, read.reasoning) == ("", "hm" if thought else "")
 
 
-@pytest.mark.parametrize("family", ["qwen3_5_think", "seed_oss", "glm4moe", "gemma4", "lfm2_v2", "olmo3"])
-def test_arguments_that_are_no_json_follow_as_they_are_written(family: str) -> None:
+@pytest.mark.parametrize(
+    ("family", "arguments"),
+    [
+        ("qwen3_5_think", "<parameter=city>\nOslo\n</parameter>\n</function>\n</tool_call>"),
+        ("seed_oss", "<parameter=city>Oslo</parameter>\n</function>\n</seed:tool_call>"),
+        ("glm4moe", "<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n</tool_call>"),
+        ("gemma4", 'city:<|"|>Oslo<|"|>}<tool_call|>'),
+        ("lfm2_v2", "city='Oslo')]<|tool_call_end|>"),
+        ("olmo3", 'city="Oslo")</function_calls>'),
+    ],
+)
+def test_arguments_that_are_no_json_follow_as_they_are_written(family: str, arguments: str) -> None:
     """The rules end where a call's arguments begin."""
     chat_format = opened(family).chat_format
     shape = call_shape(chat_format, TOOLS, call_id=CALL_ID, is_behind_thought=False)
     vocabulary = GrammarVocabulary(chat_format.tokenizer)
     opening = drawn(chat_format.tokenizer, vocabulary.constraint(shape.rules(TOOLS[:1])), Random(1))[:-1]
-    ENDINGS = {
-        "qwen3_5_think": "<parameter=city>\nOslo\n</parameter>\n</function>\n</tool_call>",
-        "seed_oss": "<parameter=city>Oslo</parameter>\n</function>\n</seed:tool_call>",
-        "glm4moe": "<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n</tool_call>",
-        "gemma4": 'city:<|"|>Oslo<|"|>}<tool_call|>',
-        "lfm2_v2": "city='Oslo')]<|tool_call_end|>",
-        "olmo3": 'city="Oslo")</function_calls>',
-    }
-    turn = [*opening, *chat_format.tokenizer.encode(ENDINGS[family]), chat_format.stop_token_ids[0]]
+    turn = [*opening, *chat_format.tokenizer.encode(arguments), chat_format.stop_token_ids[0]]
     (call,) = chat_format.parse(turn, call_id_seed=7, tools=TOOLS).tool_calls
     assert (call.name, json.loads(call.arguments)) == ("get", {"city": "Oslo"})
+
+
+def test_a_template_that_takes_no_thoughts_of_ours_writes_calls_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    chat_format = opened("qwen2_5").chat_format
+    render = ChatTemplate.render
+
+    def strict(template: ChatTemplate, messages: Sequence[JsonObject], *others: Any, **options: Any) -> str:
+        if any("reasoning" in message for message in messages):
+            raise ChatTemplateError("what is 'reasoning'?")
+        return render(template, messages, *others, **options)
+
+    monkeypatch.setattr(ChatTemplate, "render", strict)
+    shape = call_shape(chat_format, TOOLS, call_id=CALL_ID, is_behind_thought=True)
+    assert shape.is_whole
 
 
 def test_calls_have_ids_of_their_own_where_templates_write_them() -> None:

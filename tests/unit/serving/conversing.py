@@ -1,9 +1,11 @@
 """A customer's agent loop over completions, without sockets: tools in their code, messages sent back as they came."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from rft.chat.hermes import HermesChatFormat
 from rft.chat.template_format import TemplateChatFormat
+from rft.core.base import JsonObject
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
 from rft.core.spec import Budgets
 from rft.engines.base import Engine
@@ -24,21 +26,30 @@ from rft.serving_wire.records import (
 from rft.testing.samplers_tokenizer import ByteTokenizer
 
 TOKENIZER = ByteTokenizer()
+A_NUMBER: JsonObject = {
+    "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False,
+}  # fmt: skip
+"""A schema that answers and arguments are held to."""
 CHAT_FORMAT = HermesChatFormat(TOKENIZER)
 
 
+@dataclass(frozen=True, slots=True)
 class OneChat:
     """The same chat format for every policy."""
 
+    chat_format: TemplateChatFormat = CHAT_FORMAT
+
     def of(self, adapter: AdapterRef | None, reasoning_effort: str | None) -> TemplateChatFormat:
         del adapter, reasoning_effort
-        return CHAT_FORMAT
+        return self.chat_format
 
 
-def completions(engine: Engine, *, remembered_tokens: int = 1_000_000) -> Completions:
-    """Over an engine that reads and writes `TOKENIZER`'s ids."""
+def completions(
+    engine: Engine, *, remembered_tokens: int = 1_000_000, chat_format: TemplateChatFormat = CHAT_FORMAT
+) -> Completions:
+    """Over an engine that reads and writes the ids of the format's tokenizer."""
     policies = ServedPolicies(engine, queue_s=60.0)
-    return Completions(engine, OneChat(), policies, RememberedConversations(remembered_tokens))
+    return Completions(engine, OneChat(chat_format), policies, RememberedConversations(remembered_tokens))
 
 
 def request(
@@ -92,6 +103,13 @@ def prompt_and_choices(events: Sequence[Event]) -> tuple[Prompt, list[Choice]]:
     assert isinstance(prompt, Prompt)
     assert isinstance(done, Done)
     return prompt, sorted((event for event in rest if isinstance(event, Choice)), key=lambda choice: choice.index)
+
+
+def choice_of(events: Sequence[Event]) -> Choice:
+    """The only one of a request that wanted its log-probabilities."""
+    _, (choice,) = prompt_and_choices(events)
+    assert len(choice.tokens) == choice.completion_tokens
+    return choice
 
 
 def told_text(events: Sequence[Event], index: int = 0) -> str:

@@ -9,11 +9,13 @@ from rft.core.base import JsonObject
 from rft.core.messages import ToolSchema
 from rft.core.response_format import ResponseFormat
 from rft.rollouts.sampler import SampleRequest
-from rft.serving_wire.records import Choice, Event, Text
+from rft.serving_wire.records import Event, Text
 from rft.testing.samplers import ScriptedSampler, tool_call_text
 from tests.unit.chat.models import opened
 from tests.unit.serving.conversing import (
+    A_NUMBER,
     TOKENIZER,
+    choice_of,
     completions,
     events_of,
     prompt_and_choices,
@@ -23,10 +25,7 @@ from tests.unit.serving.conversing import (
 )
 from tests.unit.serving.test_as_in_a_rollout import row
 
-SCHEMA: JsonObject = {
-    "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False,
-}  # fmt: skip
-WANTED = ResponseFormat(type="json_schema", json_schema=SCHEMA)
+WANTED = ResponseFormat(type="json_schema", json_schema=A_NUMBER)
 FITS = '{"n": 7}'
 
 
@@ -40,7 +39,7 @@ class Policy:
     def __call__(self, asked: SampleRequest, prompt: str) -> str:
         self.requests.append(asked)
         if asked.constraint is not None:
-            assert asked.constraint.grammar in (SCHEMA, {"type": "object"})
+            assert asked.constraint.grammar in (A_NUMBER, {"type": "object"})
             return self._held
         return self._turns[min(prompt.count("<|im_start|>assistant") - 1, len(self._turns) - 1)]
 
@@ -57,12 +56,6 @@ def answer(
     served = completions(ScriptedSampler(TOKENIZER, policy, max_context_tokens=10_000))
     asked = request(row().messages, tools, stop=stop, is_streamed=is_streamed, max_tokens=max_tokens)
     return asyncio.run(events_of(served, asked.model_copy(update={"response_format": wanted, "has_logprobs": True})))
-
-
-def choice_of(events: list[Event]) -> Choice:
-    _, (choice,) = prompt_and_choices(events)
-    assert len(choice.tokens) == choice.completion_tokens
-    return choice
 
 
 @pytest.mark.parametrize("written", [FITS, f"<think>hm</think>\n{FITS}\n"])

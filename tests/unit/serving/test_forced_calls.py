@@ -7,20 +7,18 @@ from typing import Any
 import pytest
 
 from rft.chat.call_grammar import CallShape, call_shape
-from rft.chat.template_format import TemplateChatFormat
 from rft.core.base import JsonObject
 from rft.core.messages import Message, Role, ToolSchema
 from rft.core.spec import Budgets
 from rft.rollouts.sampler import SampleRequest
-from rft.serving.completions import Completions
 from rft.serving.forced_calls import forced_calls
-from rft.serving.policies import ServedPolicies
-from rft.serving.remembered import RememberedConversations
-from rft.serving_wire.records import AdapterRef, Choice, Event, Text
+from rft.serving_wire.records import Choice, Event, Text
 from rft.testing.samplers import ScriptedSampler, tool_call_text
 from tests.unit.chat.models import opened
 from tests.unit.serving.conversing import (
+    A_NUMBER,
     TOKENIZER,
+    choice_of,
     completions,
     events_of,
     prompt_and_choices,
@@ -30,10 +28,7 @@ from tests.unit.serving.conversing import (
 )
 from tests.unit.serving.test_as_in_a_rollout import row
 
-PARAMETERS: JsonObject = {
-    "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False,
-}  # fmt: skip
-TOOLS = tuple(ToolSchema(name=name, description="d", parameters=PARAMETERS) for name in ("add", "drop"))
+TOOLS = tuple(ToolSchema(name=name, description="d", parameters=A_NUMBER) for name in ("add", "drop"))
 FITS = tool_call_text("add", '{"n": 7}')
 AND_DROPS = FITS + tool_call_text("drop", '{"n": 1}')
 
@@ -75,12 +70,6 @@ def answer(
         has_parallel_calls=has_parallel_calls,
     )  # fmt: skip
     return asyncio.run(events_of(served, asked.model_copy(update={"forced_calls": forced, "has_logprobs": True})))
-
-
-def choice_of(events: list[Event]) -> Choice:
-    _, (choice,) = prompt_and_choices(events)
-    assert len(choice.tokens) == choice.completion_tokens
-    return choice
 
 
 def calls_of(choice: Choice) -> list[tuple[str, object]]:
@@ -172,10 +161,11 @@ def test_what_comes_after_a_forced_call_is_remembered_as_it_was_sampled() -> Non
     assert last.content == "It is 7."
 
 
-def test_a_server_that_does_not_keep_what_it_was_asked_for_is_no_call() -> None:
+@pytest.mark.parametrize("written", ["It is 7.", tool_call_text("add", '{"n": "seven"}')])
+def test_what_a_server_writes_that_keeps_to_nothing_is_no_call(written: str) -> None:
     class Careless(Policy):
         def __call__(self, asked: SampleRequest, prompt: str) -> str:
-            return "It is 7."
+            return written
 
     refused = answer(Careless(""))[-1]
     assert "no call could be sampled as tool_choice asks for it" in refused.model_dump()["message"]
@@ -235,17 +225,6 @@ def test_the_tokens_that_count_are_those_that_were_sampled_also_where_the_though
     assert calls_of(choice) == [("add", {"n": 7})]
 
 
-class OtherChat:
-    """The chat of a family."""
-
-    def __init__(self, chat_format: TemplateChatFormat) -> None:
-        self._chat_format = chat_format
-
-    def of(self, adapter: AdapterRef | None, reasoning_effort: str | None) -> TemplateChatFormat:
-        del adapter, reasoning_effort
-        return self._chat_format
-
-
 def of_family(
     family: str, turn: str, held: str, behind: str = "", *, has_parallel_calls: bool = True
 ) -> tuple[Choice, str]:
@@ -258,8 +237,7 @@ def of_family(
         return behind if prompt.endswith(held) else turn
 
     sampler = ScriptedSampler(chat_format.tokenizer, script, max_context_tokens=10_000)
-    policies, remembered = ServedPolicies(sampler, queue_s=60.0), RememberedConversations(10**6)
-    served = Completions(sampler, OtherChat(chat_format), policies, remembered)
+    served = completions(sampler, chat_format=chat_format)
     asked = request(row().messages, TOOLS, has_parallel_calls=has_parallel_calls)
     wanted = asked.model_copy(update={"forced_calls": ("add",), "has_logprobs": True})
     choice = choice_of(asyncio.run(events_of(served, wanted)))

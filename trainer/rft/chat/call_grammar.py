@@ -1,7 +1,8 @@
 """How a chat template writes a call, as rules for a sample that has to be one."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from rft.chat.closed_schema import closed
@@ -47,18 +48,18 @@ class CallShape:
         `lenient`: names of tools of whose schemas that is left out which no sample can be held to.
         """
         start = " | ".join(f"call{number}" for number in range(len(tools)))
-        space = f"({_written([self.space])[0]})? " if self.space else ""
+        space = f"({_in_rules([self.space])[0]})? " if self.space else ""
         calls = [self._rule(number, tool, is_lenient=tool.name in lenient) for number, tool in enumerate(tools)]
         return "\n".join([f"start: {space}({start})", *calls])
 
     def _rule(self, number: int, tool: ToolSchema, *, is_lenient: bool) -> str:
-        parts = _written((*self.before_name, tool.name, *self.behind_name))
+        parts = _in_rules((*self.before_name, tool.name, *self.behind_name))
         if self.behind_arguments is not None:
             items, keys = self.separators
             style: JsonObject = {"whitespace_flexible": False, "item_separator": items, "key_separator": keys}
             style["lenient"] = is_lenient
             schema: JsonObject = {"type": "object", **closed(tool.parameters), "x-guidance": style}
-            parts += [f"%json {json.dumps(schema)}", *_written(self.behind_arguments)]
+            parts += [f"%json {json.dumps(schema)}", *_in_rules(self.behind_arguments)]
         return f"call{number}: {' '.join(parts)}"
 
 
@@ -69,18 +70,42 @@ def call_shape(
 
     Raises ChatTemplateError where that is not to be seen.
     """
-    styles = (*reversed(STYLES), chat_format.style) if is_behind_thought else (chat_format.style,)
-    for style in styles:
-        turn, empty = (
-            native_turn(chat_format, [_call(call_id, arguments)], tools=tools, style=style)
-            for arguments in (_ARGUMENTS, {})
-        )
-        start, has_thought = _start(chat_format, turn)
-        if has_thought or style == styles[-1]:
-            shared = next((n for n, (a, b) in enumerate(zip(turn, empty, strict=False)) if a != b), 0)
-            pieces = _pieces(chat_format, turn[start:])
-            return _shape(pieces, _pieces(chat_format, turn[start:shared]))
-    raise AssertionError("the last style is taken as it is")
+    written = None
+    if is_behind_thought:
+        written = next((one for one in _with_thoughts(chat_format, tools, call_id) if one.has_thought), None)
+    written = written or _written_turn(chat_format, tools, call_id, chat_format.style)
+    return _shape(_pieces(chat_format, written.call), _pieces(chat_format, written.opening))
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenTurn:
+    """A turn of one call."""
+
+    has_thought: bool
+    call: list[int]
+    """What stands behind its thought."""
+    opening: list[int]
+    """What of that does not depend on the arguments."""
+
+
+def _with_thoughts(
+    chat_format: TemplateChatFormat, tools: Sequence[ToolSchema], call_id: str
+) -> Iterator[_WrittenTurn]:
+    for style in reversed(STYLES):
+        with suppress(ChatTemplateError):  # Not every template takes each.
+            yield _written_turn(chat_format, tools, call_id, style)
+
+
+def _written_turn(
+    chat_format: TemplateChatFormat, tools: Sequence[ToolSchema], call_id: str, style: JsonObject
+) -> _WrittenTurn:
+    turn, other = (
+        native_turn(chat_format, [_call(call_id, arguments)], tools=tools, style=style)
+        for arguments in (_ARGUMENTS, {})
+    )
+    start, has_thought = _start(chat_format, turn)
+    shared = next((n for n, (a, b) in enumerate(zip(turn, other, strict=False)) if a != b), 0)
+    return _WrittenTurn(has_thought, turn[start:], turn[start:shared])
 
 
 def _call(call_id: str, arguments: JsonObject) -> ToolCall:
@@ -144,6 +169,6 @@ def _without(space: str, pieces: Sequence[Piece]) -> list[Piece]:
     return [*filter(None, [first]), *pieces[1:]]
 
 
-def _written(pieces: Sequence[Piece]) -> list[str]:
+def _in_rules(pieces: Sequence[Piece]) -> list[str]:
     """As rules have them."""
     return [f"<[{piece}]>" if isinstance(piece, int) else json.dumps(piece, ensure_ascii=False) for piece in pieces]

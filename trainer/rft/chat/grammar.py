@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
+from threading import Lock
 
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
@@ -41,6 +43,16 @@ class GrammarVocabulary:
         if matcher.is_error():
             raise GrammarNotKept(matcher.get_error().partition("\n")[0])
         return GrammarConstraint(grammar, matcher, _bits(self._stop_ids))
+
+
+def vocabulary_of(tokenizer: Tokenizer) -> GrammarVocabulary:
+    """Prepared once for each tokenizer, whoever asks at the same time. Raises GrammarNotKept."""
+    with _preparing:
+        return _prepared(tokenizer)
+
+
+_preparing = Lock()
+_prepared = lru_cache(maxsize=4)(GrammarVocabulary)
 
 
 class GrammarConstraint:

@@ -65,7 +65,7 @@ class ChoiceTokens:
         """The next turn is sampled from here on."""
         self._turn += 1
         self._turn_start, self._sampled_before_turn, self._unsampled = len(self.ids), len(self.sampled), range(0)
-        self.hear_from_here(is_thinking=self.chat_format.has_opened_thought(self.context))
+        self._hear_from_here(is_thinking=self.chat_format.has_opened_thought(self.context))
 
     def begin_anew_behind(self, kept: Sequence[int]) -> None:
         """Nothing of the turn in work counts but these, with which it begins, or is to begin. Once a turn."""
@@ -74,12 +74,7 @@ class ChoiceTokens:
         unsampled = sum(place < shared for place in self._unsampled)
         del self.sampled[self._sampled_before_turn + shared - unsampled :]
         self.ids[self._turn_start :] = kept
-        self.hear_from_here(is_thinking=False)
-
-    def hear_from_here(self, *, is_thinking: bool) -> None:
-        """What follows is a text of its own. `is_thinking`: it begins within a thought."""
-        self.text = TurnText(self.chat_format.syntax, self.request.stop, is_thinking=is_thinking)
-        self._decoder = IncrementalText(self.chat_format.tokenizer.decode)
+        self._hear_from_here(is_thinking=False)
 
     def drop_stop(self) -> None:
         """The turn in work goes on behind what was sampled."""
@@ -147,6 +142,11 @@ class ChoiceTokens:
         left = self.sampler.max_context_tokens - len(self.prompt_ids) - len(self.ids) - behind
         wanted = self.request.max_tokens
         return left if wanted is None else min(left, wanted - len(self.sampled))
+
+    def _hear_from_here(self, *, is_thinking: bool) -> None:
+        """`is_thinking`: the text begins within a thought."""
+        self.text = TurnText(self.chat_format.syntax, self.request.stop, is_thinking=is_thinking)
+        self._decoder = IncrementalText(self.chat_format.tokenizer.decode)
 
     def _hear(self, token_ids: Sequence[int]) -> None:
         text = self._decoder.add(token_ids).replace("\x00", "\ufffd")  # As in what the whole turn is read as.

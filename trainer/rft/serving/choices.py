@@ -127,7 +127,7 @@ class ChoiceRun:
         """A turn without the calls that it has to have is sampled again behind its thoughts. Raises SamplerError."""
         if is_cut and self._is_cut_in_thought:
             return self._choice("length", ())
-        if not is_cut and forced.are_all(self._handed_out(parsed.tool_calls)):
+        if not is_cut and forced.accepts(self._handed_out(parsed.tool_calls)):
             return self._with_calls(parsed.tool_calls)
         turn, thoughts = self._tokens.turn, self.chat_format.thoughts_of(self._tokens.turn, self._tokens.context)
         call = await asyncio.to_thread(forced.hold, is_behind_thought=bool(thoughts))
@@ -141,7 +141,7 @@ class ChoiceRun:
             return self._choice("length", ())
         self._content = [again.content]
         calls = forced.among(self._handed_out(again.tool_calls))
-        if not calls:
+        if not forced.keeps(call, calls):
             raise SamplerError("no call could be sampled as tool_choice asks for it")
         return self._with_calls(calls) if calls == again.tool_calls else self._with_some(calls)
 

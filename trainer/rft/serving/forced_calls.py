@@ -3,12 +3,12 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from rft.chat.call_grammar import CallShape, call_shape
 from rft.chat.errors import ChatTemplateError
-from rft.chat.grammar import GrammarConstraint, GrammarNotKept, GrammarVocabulary
+from rft.chat.grammar import GrammarConstraint, GrammarNotKept, GrammarVocabulary, vocabulary_of
 from rft.chat.template_format import TemplateChatFormat
 from rft.core.base import JsonObject
 from rft.core.errors import SamplerError
@@ -16,7 +16,6 @@ from rft.core.ids import seed_63
 from rft.core.json_schema import InvalidToolSchema
 from rft.core.messages import ToolCall, ToolSchema
 from rft.core.schema_fit import SchemaFit
-from rft.serving.formats import vocabulary_of
 from rft.serving_wire.records import CompletionRequest
 
 
@@ -27,6 +26,8 @@ class HeldCall:
     constraint: GrammarConstraint
     is_whole: bool
     """A whole call; else its arguments are to follow, as the policy writes them."""
+    lenient: Collection[str]
+    """Names of tools whose arguments may not fit: no sample can be held to all of their schemas."""
 
     def may_begin(self, token_ids: Sequence[int], calls: Sequence[ToolCall]) -> bool:
         """Whether it may be what was cut: its tokens, and the calls that were read of them."""
@@ -44,15 +45,19 @@ class ForcedCalls:
     """By the names of the tools one of which is to be called; None: whatever the arguments are."""
     call_id: str
     """No other call of the conversation has it: some templates write it."""
-    _held: dict[bool, tuple[CallShape, GrammarConstraint]] = field(
-        default_factory=dict[bool, tuple[CallShape, GrammarConstraint]]
-    )
+    _held: dict[bool, HeldCall] = field(default_factory=dict[bool, HeldCall])
+    """By whether they stand behind a thought; none of them used."""
     _lock: Lock = field(default_factory=Lock)
 
-    def are_all(self, calls: Sequence[ToolCall]) -> bool:
+    def accepts(self, calls: Sequence[ToolCall]) -> bool:
         """Whether these are calls as they were asked for. Nothing is asked of calls that cannot be read."""
         named = [call for call in calls if call.name]
         return bool(named) and all(call.name in self.fits and self._fits(call) for call in named)
+
+    def keeps(self, held: HeldCall, calls: Sequence[ToolCall]) -> bool:
+        """Whether calls that were sampled so are what the sample was held to. A server may not do that."""
+        are_free = [call.name in held.lenient or not held.is_whole for call in calls]
+        return bool(calls) and all(is_free or self._fits(call) for is_free, call in zip(are_free, calls, strict=True))
 
     def among(self, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
         """Those of the tools that were asked for, whatever their arguments are."""
@@ -68,21 +73,22 @@ class ForcedCalls:
     def hold(self, *, is_behind_thought: bool) -> HeldCall:
         """For one sample. Takes a second at a tokenizer's first use. Raises SamplerError."""
         with self._lock:
-            try:
-                shape, unused = self._held.get(is_behind_thought) or self._compile(is_behind_thought=is_behind_thought)
-            except (ChatTemplateError, GrammarNotKept) as error:
-                raise SamplerError(f"no call can be forced: {error}") from error
-            self._held[is_behind_thought] = shape, unused
-            return HeldCall(unused.for_another(), shape.is_whole)
+            if is_behind_thought not in self._held:
+                try:
+                    self._held[is_behind_thought] = self._compile(is_behind_thought=is_behind_thought)
+                except (ChatTemplateError, GrammarNotKept) as error:
+                    raise SamplerError(f"no call can be forced: {error}") from error
+            unused = self._held[is_behind_thought]
+            return replace(unused, constraint=unused.constraint.for_another())
 
-    def _compile(self, *, is_behind_thought: bool) -> tuple[CallShape, GrammarConstraint]:
+    def _compile(self, *, is_behind_thought: bool) -> HeldCall:
         vocabulary = vocabulary_of(self.chat_format.tokenizer)
         shape = call_shape(self.chat_format, self.tools, call_id=self.call_id, is_behind_thought=is_behind_thought)
         forced = [tool for tool in self.tools if tool.name in self.fits]
         try:
-            return shape, vocabulary.constraint(shape.rules(forced))
+            return HeldCall(vocabulary.constraint(shape.rules(forced)), shape.is_whole, ())
         except GrammarNotKept:
-            return shape, _loosened(forced, shape, vocabulary)
+            return _loosened(forced, shape, vocabulary)
 
 
 def forced_calls(request: CompletionRequest, chat_format: TemplateChatFormat, prompt_tokens: int) -> ForcedCalls:
@@ -99,7 +105,7 @@ def _fit(parameters: JsonObject) -> SchemaFit | None:
         return None
 
 
-def _loosened(tools: Sequence[ToolSchema], shape: CallShape, vocabulary: GrammarVocabulary) -> GrammarConstraint:
+def _loosened(tools: Sequence[ToolSchema], shape: CallShape, vocabulary: GrammarVocabulary) -> HeldCall:
     """Of each schema as much as a sample can be held to. Raises GrammarNotKept."""
 
     def is_kept(tool: ToolSchema, *, lenient: Collection[str] = ()) -> bool:
@@ -111,4 +117,4 @@ def _loosened(tools: Sequence[ToolSchema], shape: CallShape, vocabulary: Grammar
     lenient = [tool.name for tool in tools if not is_kept(tool)]
     hopeless = [tool.name for tool in tools if tool.name in lenient and not is_kept(tool, lenient=lenient)]
     kept = [tool.model_copy(update={"parameters": {}}) if tool.name in hopeless else tool for tool in tools]
-    return vocabulary.constraint(shape.rules(kept, lenient=lenient))
+    return HeldCall(vocabulary.constraint(shape.rules(kept, lenient=lenient)), shape.is_whole, lenient)

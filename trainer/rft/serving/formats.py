@@ -2,18 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import dropwhile
-from threading import Lock
 
-from rft.chat.grammar import GrammarConstraint, GrammarNotKept, GrammarVocabulary
+from rft.chat.grammar import GrammarConstraint, GrammarNotKept, vocabulary_of
 from rft.chat.tokenizer import Tokenizer
 from rft.core.base import JsonObject
 from rft.core.response_format import ResponseFormat
 from rft.grader_gateway.answer_format import AnswerFormat
 from rft.serving.refusals import bad_request
 
-_preparing = Lock()
 _ANY_OBJECT: JsonObject = {"type": "object"}
 
 
@@ -48,14 +45,3 @@ def answers_in_format(wanted: ResponseFormat, tokenizer: Tokenizer) -> AnswersIn
     except (GrammarNotKept, ValueError) as problem:
         message = f"The response_format cannot be kept: {problem}"
         raise bad_request(message, code="invalid_value", param="response_format") from problem
-
-
-def vocabulary_of(tokenizer: Tokenizer) -> GrammarVocabulary:
-    """Prepared once for each. Raises GrammarNotKept."""
-    with _preparing:
-        return _vocabulary(tokenizer)
-
-
-@lru_cache(maxsize=4)
-def _vocabulary(tokenizer: Tokenizer) -> GrammarVocabulary:
-    return GrammarVocabulary(tokenizer)
