@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import pytest
+
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.spec import Budgets
-from rft.rollouts.chat_policy import UNUSABLE_MODEL, ChatRequest
+from rft.rollouts.chat_policy import UNKEPT_FORMAT, UNUSABLE_MODEL, ChatRequest
 from rft.rollouts.measure_model import MeasuredModel, measure_model
 from rft.rollouts.message_rollout import MessageSetup
 from rft.testing.chat_policies import ScriptedChatPolicy, chat_call
@@ -70,8 +72,9 @@ def test_no_more_at_a_time_than_allowed(rows: list[DatasetRow]) -> None:
     assert most == 3
 
 
-def test_a_model_that_cannot_be_asked_is_not_asked_for_every_row(rows: list[DatasetRow]) -> None:
-    wrong_key = Failure(stage=Stage.SAMPLER, code=FailureCode.UNAUTHORIZED, message="401", detail=UNUSABLE_MODEL)
+@pytest.mark.parametrize("detail", [UNUSABLE_MODEL, UNKEPT_FORMAT])
+def test_a_model_that_cannot_be_asked_is_not_asked_for_every_row(rows: list[DatasetRow], detail: str) -> None:
+    wrong_key = Failure(stage=Stage.SAMPLER, code=FailureCode.UNAUTHORIZED, message="401", detail=detail)
 
     async def slow(request: ChatRequest) -> None:
         await asyncio.sleep(1)

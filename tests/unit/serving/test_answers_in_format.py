@@ -10,7 +10,8 @@ from rft.core.messages import ToolSchema
 from rft.core.response_format import ResponseFormat
 from rft.rollouts.sampler import SampleRequest
 from rft.serving_wire.records import Event, Text
-from rft.testing.samplers import ScriptedSampler, tool_call_text
+from rft.testing.samplers import tool_call_text
+from tests.shared.telling_sampler import TellingSampler
 from tests.unit.chat.models import opened
 from tests.unit.serving.conversing import (
     A_NUMBER,
@@ -35,6 +36,7 @@ class Policy:
     def __init__(self, *turns: str, held: str = FITS) -> None:
         self._turns, self._held = turns, held
         self.requests: list[SampleRequest] = []
+        self.sampler = TellingSampler(TOKENIZER, self, max_context_tokens=10_000)
 
     def __call__(self, asked: SampleRequest, prompt: str) -> str:
         self.requests.append(asked)
@@ -53,7 +55,7 @@ def answer(
     is_streamed: bool = False,
     max_tokens: int | None = None,
 ) -> list[Event]:
-    served = completions(ScriptedSampler(TOKENIZER, policy, max_context_tokens=10_000))
+    served = completions(policy.sampler)
     asked = request(row().messages, tools, stop=stop, is_streamed=is_streamed, max_tokens=max_tokens)
     return asyncio.run(events_of(served, asked.model_copy(update={"response_format": wanted, "has_logprobs": True})))
 
@@ -77,6 +79,16 @@ def test_what_does_not_fit_is_sampled_again_behind_the_same_thought(misfit: str,
     assert before == thought.rstrip("\n")
     assert TOKENIZER.decode(choice.token_ids) == before + FITS + "<|im_end|>"
     assert first.seed != second.seed
+
+
+@pytest.mark.parametrize("thought", ["", "<think>It is {</think>\n"])
+@pytest.mark.parametrize("wanted", [WANTED, ResponseFormat(type="json_object")])
+def test_an_answer_that_begins_as_no_json_is_not_sampled_to_its_end(wanted: ResponseFormat, thought: str) -> None:
+    policy = Policy(f"{thought}\n\nThe answer is {'very ' * 100}long.")
+    assert choice_of(answer(policy, wanted)).content == FITS
+    assert policy.sampler.told <= len(TOKENIZER.encode(f"{thought}\n\nThe{FITS}<|im_end|>"))
+    beside_tools = Policy(f"I look. {tool_call_text('search', '{}')}")
+    assert choice_of(answer(beside_tools, wanted, tools=row().tools)).tool_calls, "a call may follow what is said"
 
 
 def test_calls_are_not_held_to_it_and_what_is_said_beside_unreadable_ones_is_no_part_of_the_answer() -> None:

@@ -11,7 +11,11 @@ from rft.core.response_format import ResponseFormat
 from rft.core.spec import Budgets, RunSpec
 
 UNUSABLE_MODEL = "unusable_model"
-"""`Failure.detail` of what every further rollout would meet, too: a wrong key, a model that is not there."""
+"""`Failure.detail` where the model cannot be asked: a wrong key, a model that is not there."""
+UNKEPT_FORMAT = "unkept_format"
+"""`Failure.detail` where no answer of the model can be held to the response_format."""
+MET_BY_ALL = frozenset({UNUSABLE_MODEL, UNKEPT_FORMAT})
+"""What every further rollout would meet, too."""
 
 
 class ChatFinish(StrEnum):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure
 from rft.core.ids import seed_63
-from rft.rollouts.chat_policy import UNUSABLE_MODEL
+from rft.rollouts.chat_policy import MET_BY_ALL
 from rft.rollouts.message_rollout import MessageRollout, MessageSetup, run_message_rollout
 from rft.rollouts.missing_tools import BEARABLE_SHARE, failed_at, missing_tools
 
@@ -51,7 +51,7 @@ async def measure_model(
             rollout = await run_message_rollout(row, own)
             measured.rollouts.append(rollout)
             on_ended(rollout)
-            if isinstance(rollout.outcome, Failure) and rollout.outcome.detail == UNUSABLE_MODEL:
+            if isinstance(rollout.outcome, Failure) and rollout.outcome.detail in MET_BY_ALL:
                 measured.unusable = rollout.outcome
                 raise _Unusable
 

@@ -35,6 +35,8 @@ class ChoiceTokens:
     """Takes what can be told of the turn in work, as it comes."""
     is_heard: bool
     """Whether somebody wants to hear that."""
+    is_useless: Callable[[str], bool] | None = None
+    """Whether a turn is thrown away of which so much can be told: what is in work of it is not sampled to its end."""
     text: TurnText = field(init=False)
     """Of the turn in work."""
     ids: list[int] = field(default_factory=list[int])
@@ -119,15 +121,15 @@ class ChoiceTokens:
         def on_tokens(token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
             self.heard.extend(zip(token_ids, logprobs, strict=True))
             self._hear([token for token in token_ids if token not in request.stop_token_ids])
-            if self.text.is_stopped:
+            if self._is_over:
                 task.cancel()
 
-        if self.is_heard or self.request.stop:
+        if self.is_heard or self.request.stop or self.is_useless is not None:
             request.progress.on_tokens = on_tokens
         try:
             sample = await task
         except asyncio.CancelledError:
-            if not self.text.is_stopped:
+            if not self._is_over:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
@@ -136,6 +138,11 @@ class ChoiceTokens:
             return Sample(token_ids, logprobs, FinishReason.STOP)
         check_sample(sample, request)
         return sample
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nobody waits for more of the turn in work."""
+        return self.text.is_stopped or (self.is_useless is not None and self.is_useless(self.text.told))
 
     def _room(self, behind: int = 0) -> int:
         """Tokens that can still be sampled, behind so many that are not."""

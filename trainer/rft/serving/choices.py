@@ -59,6 +59,7 @@ class ChoiceRun:
             self.prompt.token_ids,
             self._tell,
             self._is_told_at_once,
+            self.held_to.cannot_begin if isinstance(self.held_to, AnswersInFormat) and not self.request.tools else None,
         )
 
     async def run(self) -> Choice:

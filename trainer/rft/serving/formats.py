@@ -12,6 +12,7 @@ from rft.grader_gateway.answer_format import AnswerFormat
 from rft.serving.refusals import bad_request
 
 _ANY_OBJECT: JsonObject = {"type": "object"}
+_BEGIN_OBJECTS, _BEGIN_JSON = "{", '{["-0123456789tfn'
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,12 @@ class AnswersInFormat:
     def problem(self, answer: str) -> str | None:
         """Why it is not what was asked for; None where it is."""
         return self.format.problem(answer)
+
+    def cannot_begin(self, text: str) -> bool:
+        """Whether none of them begins with this text, by its first letter."""
+        grammar, begun = self.unused.grammar, text.lstrip()
+        is_object = not isinstance(grammar, str) and grammar.get("type") == "object"
+        return bool(begun) and begun[0] not in (_BEGIN_OBJECTS if is_object else _BEGIN_JSON)
 
     def begin(self, token_ids: Sequence[int]) -> bool:
         """Whether one of them may begin so, behind white space."""

@@ -14,7 +14,7 @@ from rft.platform.serving.order import EFFORTS
 from rft.platform.serving.processes import ServingProcesses
 from rft.platform.serving.served_model import ServedModel
 from rft.platform.serving.service import events
-from rft.rollouts.chat_policy import UNUSABLE_MODEL, ChatFinish, ChatRequest, ChatTurn, ChatUsage
+from rft.rollouts.chat_policy import UNKEPT_FORMAT, UNUSABLE_MODEL, ChatFinish, ChatRequest, ChatTurn, ChatUsage
 from rft.serving_wire.records import Choice, CompletionRequest, Event, Prompt
 
 _LOG = logging.getLogger(__name__)
@@ -23,6 +23,8 @@ CONTEXT_EXCEEDED = "context_length_exceeded"
 _WAIT_S = 600.0
 """How long a turn waits for a model that cannot answer yet: it is being loaded, or training has the memory."""
 _FIRST_WAIT_S = 1.0
+_MET_BY_ALL = {"model": UNUSABLE_MODEL, "response_format": UNKEPT_FORMAT}
+"""Parameters that are the same for all rows, with what a bad one means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +117,13 @@ class ServedPolicy:
 
 
 def _refused(refused: ApiError, attempts: int, elapsed_s: float) -> Failure:
-    """A model that is gone or cannot chat is so for every row; messages that its template refuses are this row's."""
+    """A model that is gone or cannot chat is so for every row, as a format is that cannot be kept; messages that its
+    template refuses are this row's."""
     match refused:
         case NotFound():
             return _failure(FailureCode.REJECTED, refused.message, attempts, elapsed_s, UNUSABLE_MODEL)
         case BadRequest():
-            detail = UNUSABLE_MODEL if refused.param == "model" else None
+            detail = _MET_BY_ALL.get(refused.param or "")
             return _failure(FailureCode.REJECTED, refused.message, attempts, elapsed_s, detail)
         case _:
             return _failure(FailureCode.SAMPLER_ERROR, refused.message, attempts, elapsed_s)

@@ -41,7 +41,7 @@ from rft.platform.worker.eval_items import EvalItem
 from rft.platform.worker.eval_samples import Answer, shown_message, unanswered
 from rft.platform.worker.per_process_limits import limits_of_eval_run
 from rft.platform.worker.referred_messages import referred_messages
-from rft.rollouts.chat_policy import UNUSABLE_MODEL, ChatSampling
+from rft.rollouts.chat_policy import UNKEPT_FORMAT, UNUSABLE_MODEL, ChatSampling
 from rft.rollouts.message_rollout import MessageRollout, MessageSetup, run_message_rollout
 from rft.rollouts.missing_tools import RecentRollouts, suspected_tools
 from rft.rollouts.provider_policy import open_provider_client
@@ -51,6 +51,14 @@ from rft.tool_gateway.gateway import HttpToolGateway
 
 class UnusableModel(RftError):
     """No item can be answered: the model is not there, or refuses its key."""
+
+
+class UnkeptFormat(RftError):
+    """No item can be answered: nothing that the model says can be held to the response_format."""
+
+
+_REFUSALS: Mapping[str | None, type[RftError]] = {UNUSABLE_MODEL: UnusableModel, UNKEPT_FORMAT: UnkeptFormat}
+"""What every item would meet, by the detail of a failure."""
 
 
 class MissingTool(RftError):
@@ -110,7 +118,7 @@ class Sampling:
         return self.setup.policy.max_concurrency
 
     async def answer(self, item: EvalItem, sample_index: int) -> Answer:
-        """A sample. Raises UnusableModel where no item can be answered, and MissingTool."""
+        """A sample. Raises UnusableModel or UnkeptFormat where no item can be answered, and MissingTool."""
         prompt = self.prompts.messages(item.item)
         if isinstance(prompt, NoVerdict):
             return unanswered(prompt)
@@ -119,8 +127,8 @@ class Sampling:
         seed = seed_63(self.run.seed, item.index, sample_index)
         setup = replace(self.setup, sampling=replace(self.setup.sampling, seed=seed))
         rollout = await run_message_rollout(row, setup)
-        if isinstance(rollout.outcome, Failure) and rollout.outcome.detail == UNUSABLE_MODEL:
-            raise UnusableModel(rollout.outcome.message)
+        if isinstance(rollout.outcome, Failure) and (refusal := _REFUSALS.get(rollout.outcome.detail)) is not None:
+            raise refusal(rollout.outcome.message)
         _refuse_missing(self.recent.add(rollout))
         return self._answer(row, rollout, seed)
 

@@ -12,7 +12,15 @@ from rft.core.spec import Budgets
 from rft.platform.api.errors import ApiError, BadRequest, NotFound, Unavailable
 from rft.platform.serving.served_model import ServedModel
 from rft.platform.serving.served_policy import ServedPolicy
-from rft.rollouts.chat_policy import UNUSABLE_MODEL, ChatFinish, ChatRequest, ChatSampling, ChatTurn, ChatUsage
+from rft.rollouts.chat_policy import (
+    UNKEPT_FORMAT,
+    UNUSABLE_MODEL,
+    ChatFinish,
+    ChatRequest,
+    ChatSampling,
+    ChatTurn,
+    ChatUsage,
+)
 from rft.serving_wire.records import AdapterRef, Choice, CompletionRequest, Done, Event, Prompt
 from rft.testing.samplers_time import run_in_virtual_time
 
@@ -119,6 +127,7 @@ def test_a_conversation_beyond_the_context_is_no_failure() -> None:
     [
         (NotFound("no longer kept", param="model", code="model_not_found"), FailureCode.REJECTED, UNUSABLE_MODEL),
         (BadRequest("cannot chat", param="model", code="unusable_model"), FailureCode.REJECTED, UNUSABLE_MODEL),
+        (BadRequest("not kept", param="response_format", code="invalid_value"), FailureCode.REJECTED, UNKEPT_FORMAT),
         (BadRequest("template", param="messages", code="invalid_value"), FailureCode.REJECTED, None),
         (ApiError("engine died", code="sampler_error"), FailureCode.SAMPLER_ERROR, None),
     ],
