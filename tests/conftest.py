@@ -3,7 +3,9 @@
 import gc
 import os
 import signal
+import ssl
 from collections.abc import Generator
+from functools import cache
 
 import pytest
 from hypothesis import settings
@@ -61,6 +63,9 @@ pytest_plugins = ("tests.shared.servers",)
 
 # Importing all tests makes a million objects that stay: nobody need look through them for garbage, now or later.
 gc.disable()
+
+# Every client of httpx reads the system's certificates, for 25 ms of a processor, also where it never meets TLS.
+ssl.create_default_context = cache(ssl.create_default_context)
 
 # Whoever runs us in the background may have us ignore Ctrl-C, and every process that we start would inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

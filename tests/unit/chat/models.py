@@ -68,7 +68,11 @@ OF_TRL = {
     **dict.fromkeys(["gemma", "gemma_training", "gemma3_training"], Expected("gemma3", is_shipped=True)),
     **dict.fromkeys(["deepseekv3", "deepseek_r1_distill"], Expected("deepseek_v3", is_shipped=True)),
 }
-OF_OURS = {name: Expected(name) for name in ("seed_oss", "olmo3", "llama4")}
+OF_OURS = {
+    **{name: Expected(name) for name in ("seed_oss", "olmo3", "llama4", "granite3", "llama_nemotron")},
+    "granite4": Expected("hermes"),
+    "phi4_mini": Expected("phi4_mini", is_shipped=True),
+}
 REFUSED = {
     "cohere": "no place for tool calls",
     "cohere2": "no place for tool calls",
@@ -83,7 +87,7 @@ REFUSED = {
 ALL = {**REAL, **OF_TRL, **OF_OURS}
 _LITERAL = re.compile(
     r'<\|\w+\|?>|<\|"\|>|<\w+\|>|\[gMASK\]|<sop>|<(?:start|end)_of_turn>|</?think>|</?tool_\w+>|</?arg_\w+>|<｜[^｜]+｜>'
-    r"|</?seed:\w+>|</?function(?:_call)?s>"
+    r"|</?seed:\w+>|</?function(?:_call)?s>|<\|/\w+\|>"
 )
 FEW_TOKENS = "qwen3 with few tokens"
 """Qwen3 with its own template and its most common tokens."""
@@ -101,6 +105,8 @@ _EOS = {
     "muse": "<|eot|>",
     "seed_oss": "<seed:eos>",
     "llama4": "<|eot|>",
+    "granite": "<|end_of_text|>",
+    "llama_nemotron": "<|eot_id|>",
 }
 
 

@@ -220,3 +220,9 @@ def test_control_tokens_are_found_whatever_their_flag() -> None:
     gemma = set(tokenizer_of(opened("gemma3")).control_literals)
     assert {"<start_of_turn>", "<end_of_turn>"} <= gemma
     assert not {"\n\n", "<table>", "<b>"} & gemma
+
+
+def test_a_template_that_breaks_without_tools_is_replaced_as_one_that_has_no_place_for_them() -> None:
+    folder = folder_of("phi4_mini")
+    broken = dataclasses.replace(folder, template=f"{{% for tool in tools %}}{{% endfor %}}{folder.template}")
+    assert open_chat(broken, now=SOME_DAY).is_shipped

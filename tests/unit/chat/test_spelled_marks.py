@@ -15,8 +15,8 @@ from tests.unit.chat.models import ALL, opened, tokenizer_of
 
 TOOLS = [ToolSchema(name="refund", parameters={"type": "object", "properties": {"why": {"type": "string"}}})]
 QUESTION = [Message(role=Role.USER, content="What does it say?")]
-UNMARKED = ("llama3", "gemma3")
-"""Formats whose calls have no marks: there a call is the whole turn."""
+UNMARKED = ("llama3", "gemma3", "llama_nemotron")
+"""Formats whose calls have no marks, so that a call is the whole turn, or marks that are no tokens."""
 
 
 def refund(why: str) -> ToolCall:

@@ -92,6 +92,7 @@ def test_json_that_is_no_object_is_a_call_that_cannot_be_read(name: str, argumen
     assert arguments.strip() in call[1]
 
 
+NAMED = '{"name": "search", "arguments": {}}'
 BARE = '{"name": "search", "parameters": {}}'
 VALUES = [
     ("q", "75001", '"75001"'),
@@ -242,6 +243,16 @@ def test_unquoted_values_are_read_by_the_schema(key: str, written: str, value: s
         ("llama4", f"<|python_start|>One.<|python_end|>{BARE}{BARE}", "One.", ["{}", "{}"]),
         ("llama4", f"<|python_start|>{BARE}<|python_end|>", "", ["{}"]),
         ("llama4", f"{BARE}; {BARE}<|eom|>", "", ["{}", "{}"]),
+        (
+            "llama_nemotron",
+            '<think>x</think>One.<TOOLCALL>[{"name": "search", "arguments": {"n": 1.0}}, '
+            '{"arguments": "{}", "name": "search"}]</TOOLCALL>',
+            "One.",
+            ['{"n": 1.0}', "{}"],
+        ),
+        ("phi4_mini", f"One.<|tool_call|>{NAMED}<|/tool_call|><|tool_call|>[{NAMED}]", "One.", ["{}", "{}"]),
+        ("granite3", f"<|tool_call|>[\n    {NAMED},\n    {NAMED}\n]", "", ["{}", "{}"]),
+        ("granite3", f"One.<|tool_call|> {NAMED} ", "One.", ["{}"]),
     ],
 )
 def test_calls_as_models_write_them(name: str, text: str, content: str, expected: list[str]) -> None:
@@ -290,6 +301,14 @@ def test_calls_as_models_write_them(name: str, text: str, content: str, expected
         ("llama4", '<|python_start|>One.<|python_end|>{"name": "search", "parameters": {"q": "never closed'),
         ("llama4", "<|python_start|>import os<|python_end|>"),
         ("llama4", "Let me see.<|python_start|>search(q='x')"),
+        ("llama_nemotron", "<TOOLCALL>[]</TOOLCALL>"),
+        ("llama_nemotron", f"<TOOLCALL>[{NAMED}</TOOLCALL>"),
+        ("llama_nemotron", f"<TOOLCALL>[[{NAMED}]]</TOOLCALL>"),
+        ("phi4_mini", f"<|tool_call|>[{NAMED}, 5]<|/tool_call|>"),
+        ("phi4_mini", f"<|tool_call|>{NAMED}, {NAMED}<|/tool_call|>"),
+        ("granite3", f"<|tool_call|>[{NAMED}] and more"),
+        ("granite3", '<|tool_call|>[{"name": "search"}]'),
+        ("hermes", f"<tool_call>[{NAMED}]</tool_call>"),
     ],
 )
 def test_a_call_that_cannot_be_read_is_one_without_a_name(name: str, text: str) -> None:

@@ -13,7 +13,7 @@ from rft.core.dataset import DatasetRow, RowProblem, parse_row
 from rft.core.messages import Message, Role, ToolResult
 from tests.unit.chat.models import SOME_DAY, folder_of, opened, tokenizer_of, trl_template
 
-OF_OURS = ["seed_oss", "olmo3"]
+OF_OURS = ["seed_oss", "olmo3", "granite4", "granite3", "llama_nemotron", "phi4_mini"]
 QUESTION = [Message(role=Role.USER, content="Why?")]
 THINKING = ["qwen3", "qwen3_5_think", "qwen3_8", "nemotron_3_nano", "glm4moe", "gptoss", "gemma4_v5", "deepseek_v3"]
 THOUGHT, ANSWER = "I wonder, née", "Forty-two."

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from rft.chat.hermes import HermesChatFormat
 from rft.chat.syntax import WrittenCall
-from rft.chat.syntaxes.hermes import HermesSyntax
+from rft.chat.syntaxes.tagged_json import HERMES
 from rft.core.messages import ToolCall
 from rft.testing.samplers_tokenizer import ByteTokenizer
 
 
 def read_turn(text: str) -> tuple[str, tuple[WrittenCall, ...]]:
-    turn = HermesSyntax().read(text, ())
+    turn = HERMES.read(text, ())
     return turn.content, turn.calls
 
 

@@ -17,6 +17,9 @@ AS_TOLD = {
     "olmo3": '<function_calls>search(q="a")</function_calls>',
     "seed_oss": "<seed:tool_call><function=search><parameter=q>a</parameter></function></seed:tool_call>",
     "llama4": '{"name": "search", "parameters": {"q": "a"}}',
+    "llama_nemotron": '<TOOLCALL>[{"name": "search", "arguments": {"q": "a"}}]</TOOLCALL>',
+    "phi4_mini": '<|tool_call|>[{"name": "search", "arguments": {"q": "a"}}]<|/tool_call|>',
+    "granite3": '<|tool_call|>[{"name": "search", "arguments": {"q": "a"}}]',
 }
 """What the words describe, filled in."""
 
@@ -32,7 +35,8 @@ def test_only_families_with_named_json_are_told_to_write_it(name: str) -> None:
     said = unreadable_call_output(FORMATS[name].syntax.call_shape)
     assert said.startswith("Error: this tool call could not be read. Write ")
     assert ("JSON" in said) == (name not in ("qwen3_5", "seed_oss", "glm", "gemma4", "lfm2", "olmo3"))
-    assert ("`name`" in said) == (name in ("hermes", "llama3", "llama4", "gemma3"))
+    named = ("hermes", "llama3", "llama4", "gemma3", "llama_nemotron", "phi4_mini", "granite3")
+    assert ("`name`" in said) == (name in named)
 
 
 @pytest.mark.parametrize("name", AS_TOLD)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from rft.chat.formats import FORMATS
 from rft.chat.syntax import TurnSyntax
 from rft.chat.syntaxes.bare_json import BareJsonSyntax
-from rft.chat.syntaxes.hermes import HermesSyntax
+from rft.chat.syntaxes.tagged_json import HERMES
 from rft.serving.turn_text import IncrementalText, TurnText
 from rft.testing.samplers_tokenizer import ByteTokenizer
 
-SYNTAX = HermesSyntax()
+SYNTAX = HERMES
 BARE_JSON = BareJsonSyntax("llama3", markers=("<|start_header_id|>",))
 pieces = st.sampled_from(
     ["Hi", " ", "a < b", "<", "<tool", "é", "🙂", "<think>", "hm", "</think>", "\n", "{", "END", "EN",

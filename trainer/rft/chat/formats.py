@@ -10,10 +10,10 @@ from rft.chat.syntaxes.deepseek import DeepSeekSyntax
 from rft.chat.syntaxes.gemma4 import Gemma4Syntax
 from rft.chat.syntaxes.glm import GlmSyntax
 from rft.chat.syntaxes.harmony import HarmonySyntax
-from rft.chat.syntaxes.hermes import HermesSyntax
 from rft.chat.syntaxes.llama4 import Llama4Syntax
 from rft.chat.syntaxes.mistral import MistralSyntax
 from rft.chat.syntaxes.pythonic import LFM2, OLMO3
+from rft.chat.syntaxes.tagged_json import GRANITE_3, HERMES, LLAMA_NEMOTRON, PHI_4_MINI
 from rft.chat.syntaxes.xml_parameters import QWEN3_5, SEED_OSS
 from rft.chat.template import fingerprint
 
@@ -58,7 +58,11 @@ FORMATS: dict[str, Format] = {
         Format(QWEN3_5),
         Format(GlmSyntax()),
         # Qwen3's own rewrites earlier turns once thinking is switched off; ours is TRL's training variant of it.
-        Format(HermesSyntax(), "qwen3.jinja", replaces=("87a2728cb8dc9fe4", "a55ee1b1660128b7")),
+        Format(HERMES, "qwen3.jinja", replaces=("87a2728cb8dc9fe4", "a55ee1b1660128b7")),
+        Format(LLAMA_NEMOTRON),
+        # The first call of both looks alike: what Phi-4-mini's templates spell beside it, Granite's do not.
+        Format(PHI_4_MINI, "phi4_mini.jinja"),
+        Format(GRANITE_3),
         Format(MistralSyntax()),
         Format(DeepSeekSyntax(), "deepseek_v3.jinja", ("deepseek_v2", "deepseek_v3")),
         Format(HarmonySyntax()),

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -116,12 +117,12 @@ def _open(folder: ModelFolder, known: Format, template: ChatTemplate, is_shipped
 
 
 def _opens_thought(folder: ModelFolder) -> bool:
-    """Whether the model's own template begins each turn with a thought."""
-    if folder.template is None:
-        return False
+    """Whether the model's own template begins each turn with a thought; one that cannot be rendered has none."""
     question: JsonObject = {"role": "user", "content": "probe"}
-    own = ChatTemplate(folder.template, folder.special_tokens)
-    return own.render([question], (), add_generation_prompt=True).rstrip().endswith(THINK_OPEN)
+    with suppress(ChatTemplateError):
+        own = ChatTemplate(folder.template or "", folder.special_tokens)
+        return own.render([question], (), add_generation_prompt=True).rstrip().endswith(THINK_OPEN)
+    return False
 
 
 def _stop_ids(folder: ModelFolder, known: Format) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rft.chat.json_text import object_text, read_json
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn
-from rft.chat.syntaxes.hermes import raw_block
+from rft.chat.syntaxes.tagged_json import raw_block
 from rft.chat.thinking import ThoughtMarks
 from rft.core.foreign_json import encodable
 from rft.core.messages import ToolSchema

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn
 from rft.chat.syntaxes.blocks import Argument, ArgumentReader, Places, read_blocks
-from rft.chat.syntaxes.hermes import raw_block
+from rft.chat.syntaxes.tagged_json import raw_block
 from rft.chat.thinking import THINK_CLOSE, THINK_OPEN, THINK_TAGS
 from rft.core.messages import ToolSchema
 

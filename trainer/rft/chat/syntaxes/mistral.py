@@ -5,7 +5,8 @@ import re
 import string
 from collections.abc import Iterator, Sequence
 
-from rft.chat.json_text import read_json, read_members, skip_space
+from rft.chat.json_text import read_json, skip_space
+from rft.chat.named_calls import read_calls
 from rft.chat.syntax import WrittenCall, WrittenTurn, checked_call, unreadable
 from rft.chat.thinking import ThoughtMarks
 from rft.core.foreign_json import encodable
@@ -66,35 +67,13 @@ def _read_sections(text: str, position: int) -> Iterator[WrittenCall]:
 def _read_section(text: str, start: int) -> tuple[tuple[WrittenCall, ...], int]:
     """Its calls, and where the next section begins; -1: it is the last. Raises ValueError or RecursionError."""
     is_list = text.startswith("[", skip_space(text, start))
-    calls, end = _read_list(text, start) if is_list else _read_named(text, start)
+    calls, end = read_calls(text, skip_space(text, start), has_ids=True) if is_list else _read_named(text, start)
     end = skip_space(text, end)
     if end == len(text):
         return calls, -1
     if not text.startswith(_CALLS, end):
         raise ValueError("calls and something else")
     return calls, end
-
-
-def _read_list(text: str, start: int) -> tuple[tuple[WrittenCall, ...], int]:
-    """Raises ValueError or RecursionError."""
-    calls: list[WrittenCall] = []
-    position = skip_space(text, skip_space(text, start) + 1)
-    while not text.startswith("]", position):
-        members, position = read_members(text, position)
-        if "name" not in members or "arguments" not in members:
-            raise ValueError("a call needs name and arguments")
-        call_id = members["id"].value if "id" in members else None
-        calls.append(
-            checked_call(members["name"].value, members["arguments"], call_id if isinstance(call_id, str) else None)
-        )
-        position = skip_space(text, position)
-        if text.startswith(",", position):
-            position = skip_space(text, position + 1)
-        elif not text.startswith("]", position):
-            raise ValueError("the list of calls does not end")
-    if not calls:
-        raise ValueError("no call")
-    return tuple(calls), position + 1
 
 
 def _read_named(text: str, start: int) -> tuple[tuple[WrittenCall, ...], int]:
