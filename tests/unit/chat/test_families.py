@@ -226,3 +226,13 @@ def test_a_template_that_breaks_without_tools_is_replaced_as_one_that_has_no_pla
     folder = folder_of("phi4_mini")
     broken = dataclasses.replace(folder, template=f"{{% for tool in tools %}}{{% endfor %}}{folder.template}")
     assert open_chat(broken, now=SOME_DAY).is_shipped
+
+
+def test_a_template_that_writes_other_turns_than_the_shipped_one_is_not_replaced_by_it_unless_that_is_wanted() -> None:
+    """DeepSeek V3.1 has the marks of V3, and another prompt and other calls."""
+    folder = folder_of("deepseekv3")
+    assert folder.template is not None
+    other = dataclasses.replace(folder, template=folder.template.replace("<｜Assistant｜>", "<｜Assistant｜></think>"))
+    with pytest.raises(ChatTemplateError, match="writes turns otherwise than the template that is shipped"):
+        open_chat(other, now=SOME_DAY)
+    assert open_chat(other, wanted="deepseek_v3", now=SOME_DAY).is_shipped

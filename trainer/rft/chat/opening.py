@@ -52,17 +52,20 @@ def open_chat(
     """
     if wanted != AUTO and wanted not in FORMATS:
         raise ChatTemplateError(f"there is no chat format {wanted!r}; there are {', '.join((AUTO, *FORMATS))}")
-    first: ChatTemplateError | None = None
+    reason: ChatTemplateError | None = None
     for known, template, is_shipped in candidates(wanted, folder.template, folder.model_type):
         try:
             read = {**thinking_options(template, reasoning_effort), **(options or {})}
             if is_shipped:
                 read["opens_thought"] = _opens_thought(folder)
-            return _open(folder, known, ChatTemplate(template, folder.special_tokens, read, now=now), is_shipped)
+            used = ChatTemplate(template, folder.special_tokens, read, now=now)
+            if is_shipped and wanted == AUTO and not known.replaces:
+                _require_same_turns(folder, used)
+            return _open(folder, known, used, is_shipped)
         except ChatTemplateError as error:
-            first = first or error
-    if first is not None:
-        raise first
+            reason = error if reason is None or is_shipped else reason
+    if reason is not None:
+        raise reason
     if folder.template is None:
         raise ChatTemplateError(
             "the model has no chat template; put one that knows tools into its folder as chat_template.jinja"
@@ -114,6 +117,35 @@ def _open(folder: ModelFolder, known: Format, template: ChatTemplate, is_shipped
     )
     chat_format = TemplateChatFormat(tokenizer, known.syntax)
     return OpenedChat(chat_format, known.syntax.name, template, is_shipped, prove(chat_format), folder)
+
+
+def _require_same_turns(folder: ModelFolder, shipped: ChatTemplate) -> None:
+    """A model that was taught other turns than the shipped template writes has the marks of its family, and no more.
+
+    Raises ChatTemplateError.
+    """
+    if folder.template is None:
+        return
+    own = ChatTemplate(folder.template, folder.special_tokens, shipped.options, now=shipped.now)
+    for talk in (_TALK, _TALK[1:]):
+        try:
+            written = own.render(talk, (), add_generation_prompt=True)
+        except ChatTemplateError:
+            continue  # Not every template takes system texts, and some break without tools.
+        if written.strip() != shipped.render(talk, (), add_generation_prompt=True).strip():
+            raise ChatTemplateError(
+                "the chat template has no place for tool calls as they are known here, and writes turns otherwise than"
+                " the template that is shipped for models with its marks; give the model a template for tool use, or"
+                " name the `chat_format` whose template it shall have"
+            )
+
+
+_TALK: tuple[JsonObject, ...] = (
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Why?"},
+    {"role": "assistant", "content": "Because."},
+    {"role": "user", "content": "And?"},
+)
 
 
 def _opens_thought(folder: ModelFolder) -> bool:
