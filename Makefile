@@ -14,7 +14,7 @@ export HF_HUB_OFFLINE ?= 1
 # Where it is set, every process of a demo or a test compiles all of our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install engine check format test test-all test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-web bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside bench-overlap bench-pacing bench-shards bench-scale bench-peers bench-loop bench-cpu-engine clean
+.PHONY: help install engine check format test test-all test-fast test-slow coverage demo web bench-demo bench-gateway bench-engine bench-api bench-web bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside bench-overlap bench-pacing bench-shards bench-scale bench-peers bench-loop bench-cpu-engine clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -56,6 +56,14 @@ test-fast: install ## what needs no server: unit and architecture
 
 test-slow: install engine ## only what takes more than ten seconds each: whole platforms and training runs
 	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m slow tests
+
+coverage: export COVERAGE_FILE = $(CURDIR)/var/coverage/data
+coverage: install engine ## lines and branches that tests reach, in the processes they start, too -> var/coverage/ (40 minutes)
+	@rm -rf var/coverage && mkdir -p var/coverage
+	$(BIN)/python -m coverage run -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m "not thorough" $(TESTS)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage html --quiet --directory var/coverage/html
+	$(BIN)/python -m coverage report --sort cover | tail -n 60
 
 format: install ## rewrite formatting and what lint can fix
 	$(BIN)/ruff format .
