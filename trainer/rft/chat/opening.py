@@ -127,12 +127,12 @@ def _require_same_turns(folder: ModelFolder, shipped: ChatTemplate) -> None:
     if folder.template is None:
         return
     own = ChatTemplate(folder.template, folder.special_tokens, shipped.options, now=shipped.now)
-    for talk in (_TALK, _TALK[1:]):
+    for messages in (_CONVERSATION, _CONVERSATION[1:]):
         try:
-            written = own.render(talk, (), add_generation_prompt=True)
+            written = own.render(messages, (), add_generation_prompt=True)
         except ChatTemplateError:
             continue  # Not every template takes system texts, and some break without tools.
-        if written.strip() != shipped.render(talk, (), add_generation_prompt=True).strip():
+        if written.strip() != shipped.render(messages, (), add_generation_prompt=True).strip():
             raise ChatTemplateError(
                 "the chat template has no place for tool calls as they are known here, and writes turns otherwise than"
                 " the template that is shipped for models with its marks; give the model a template for tool use, or"
@@ -140,7 +140,7 @@ def _require_same_turns(folder: ModelFolder, shipped: ChatTemplate) -> None:
             )
 
 
-_TALK: tuple[JsonObject, ...] = (
+_CONVERSATION: tuple[JsonObject, ...] = (
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "Why?"},
     {"role": "assistant", "content": "Because."},
