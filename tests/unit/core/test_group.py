@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rft.core.grade import MAX_SCORE
-from rft.core.group import advantages_G, are_equal, without_rounding
+from rft.core.group import advantages_G, are_equal, is_higher, without_rounding
 
 rewards = st.floats(-5, 5, allow_nan=False)
 rewards_G = st.lists(st.none() | rewards, max_size=12)
@@ -64,6 +64,22 @@ def test_known_values() -> None:
     assert high is not None
     assert math.isclose(high, 0.5 / (math.sqrt(0.5) + 1e-4))
     assert math.isclose(low, -high)
+
+
+@given(rewards_G)
+def test_advantages_that_are_not_scaled_are_what_rewards_are_above_their_mean(rewards_G: list[float | None]) -> None:
+    scaled, plain = advantages_G(rewards_G), advantages_G(rewards_G, is_scaled=False)
+    assert [one is None for one in plain] == [one is None for one in scaled]
+    if graded(plain):
+        mean = math.fsum(graded(rewards_G)) / len(graded(rewards_G))
+        expected = [None if reward is None else reward - mean for reward in rewards_G]
+        assert plain == expected
+
+
+@given(rewards, rewards)
+def test_of_two_rewards_one_is_higher_unless_they_are_equal(one: float, other: float) -> None:
+    assert is_higher(one, other) + is_higher(other, one) == (not are_equal([one, other]))
+    assert one > other or not is_higher(one, other)
 
 
 def test_the_largest_scores_there_are_do_not_overflow() -> None:

@@ -138,3 +138,50 @@ def test_hope_ends() -> None:
     breaker = opened()
     assert not breaker.is_beyond_hope(100.0)
     assert breaker.is_beyond_hope(100.1)
+
+
+def test_an_answer_that_was_slow_to_come_counts_against_failures_in_a_row_and_closes_nothing() -> None:
+    breaker = opened()
+    breaker.on_probe(is_alive=True, now_s=1.0)
+    breaker.on_end(DOWN, began_s=1.0, now_s=2.0)
+    breaker.on_end(DOWN, began_s=1.0, now_s=2.0)
+    breaker.on_end(None, began_s=0.5, now_s=2.0)
+    breaker.on_end(DOWN, began_s=1.0, now_s=2.0)
+    assert breaker.state is BreakerState.CLOSED
+    down_since = down(10.0)
+    down_since.on_end(None, began_s=9.0, now_s=11.0)
+    assert down_since.state is BreakerState.OPEN
+
+
+def test_trials_go_out_again_and_again_though_nobody_answers_probes() -> None:
+    breaker, trials = opened(), list[int]()
+    for probe in range(1, 4 * SETTINGS.probes_per_trial):
+        breaker.on_probe(is_alive=False, now_s=float(probe))
+        if breaker.state is BreakerState.HALF_OPEN:
+            trials.append(probe)
+            breaker.on_end(DOWN, began_s=float(probe), now_s=probe + 0.5)
+    assert trials == [6, 12, 18]
+
+
+def test_it_is_found_down_by_a_probe_that_finds_nobody_or_by_two_seconds() -> None:
+    assert not Breaker(SETTINGS).is_found_down(1e9)
+    breaker = opened()
+    assert not breaker.is_found_down(2.0)
+    assert breaker.is_found_down(2.1)
+    breaker.on_probe(is_alive=False, now_s=0.1)
+    assert breaker.is_found_down(0.1)
+
+
+def test_what_nobody_looked_at_for_long_has_all_its_trials_before_it() -> None:
+    breaker = down()
+    breaker.on_probe(is_alive=True, now_s=1.0)
+    breaker.on_end(DOWN, began_s=1.0, now_s=2.0)
+    breaker.note_call(breaker.next_probe_s + SETTINGS.max_pause_s)
+    assert breaker.down_since_s == 0.0, "it was looked at lately"
+    breaker.note_call(1000.0)
+    assert (breaker.down_since_s, breaker.next_probe_s) == (1000.0, 1000.0)
+    for trial in range(SETTINGS.most_trials):
+        assert breaker.state is BreakerState.OPEN
+        breaker.on_probe(is_alive=True, now_s=1001.0 + trial)
+        breaker.on_end(DOWN, began_s=1001.0 + trial, now_s=1001.5 + trial)
+    assert breaker.state is BreakerState.CLOSED
