@@ -110,17 +110,30 @@ def test_groups_without_signal_are_told_apart() -> None:
     stats = rollout_stats(
         [
             group(1.0, 0.0, row_index=0),
+            group(0.5, 1.0, row_index=4),
             group(0.0, 0.0, FailureCode.TIMEOUT, row_index=1),
             group(1.0, FailureCode.TIMEOUT, row_index=2),
             group(FailureCode.TIMEOUT, FailureCode.TIMEOUT, row_index=3),
         ]
     )
-    assert (stats.groups, stats.zero_variance_groups, stats.too_small_groups) == (4, 1, 2)
+    assert (stats.groups, stats.zero_variance_groups, stats.too_small_groups) == (5, 1, 2)
 
 
 def test_an_evaluation_of_one_sample_has_no_degenerate_groups() -> None:
     stats = rollout_stats([group(1.0), group(FailureCode.TIMEOUT, row_index=1)])
     assert (stats.groups, stats.zero_variance_groups, stats.too_small_groups) == (2, 0, 0)
+
+
+def test_latencies_are_those_of_graded_rollouts() -> None:
+    rollouts = [rollout(1.0, index=place, duration_s=duration_s) for place, duration_s in enumerate((9.0, 1.0, 5.0))]
+    stats = rollout_stats([Group(0, (*rollouts, rollout(FailureCode.TIMEOUT, index=3, duration_s=100.0)))])
+    assert (stats.rollout_latency_p50_s, stats.rollout_latency_p95_s) == (5.0, pytest.approx(8.6))
+
+
+def test_versions_of_turns_are_told_where_a_newer_policy_sampled_one() -> None:
+    assert to_rollout_done(rollout(1.0, turn(), turn())).turn_versions is None
+    newer = rollout(1.0, turn(), replace(turn(), policy_version=1))
+    assert to_rollout_done(newer).turn_versions == (0, 1)
 
 
 NOTHING = (
@@ -310,9 +323,3 @@ def test_what_the_parts_of_a_multi_grader_did_is_told_apart_whatever_they_are_ca
     assert whole.errors_by_code == {"grader_error": 1, "deadline_exceeded": 1}, "one was the second part's"
     assert stats.judge_usage == {"m": spent["m"] + spent["m"]}
     assert stats.failures_by_stage == {"grader": 3}
-
-
-def test_a_failure_shared_by_a_group_tells_its_tokens_once() -> None:
-    failure = grader_down(usage={"judge-1": TokenUsage(prompt_tokens=10)})
-    assert failure.shared_by(0) == []
-    assert [one.usage for one in failure.shared_by(3)] == [failure.usage, {}, {}]
