@@ -1,13 +1,13 @@
 """A closed schema takes no property that the schema does not name, and nothing that the schema refuses."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from rft.chat.closed_schema import closed
 from rft.core.base import JsonObject
@@ -24,6 +24,20 @@ class Tree(BaseModel):
     left: "Tree | None" = None
 
 
+class Small(BaseModel):
+    kind: Literal["small"]
+    name: str = ""
+
+
+class Large(BaseModel):
+    kind: Literal["large", "a"]
+    left: "Union | None" = None
+
+
+class Union(BaseModel):
+    more: Annotated[Small | Large, Field(discriminator="kind")]
+
+
 VALUES = st.recursive(
     st.none() | st.integers(0, 3) | st.sampled_from(["small", "large", "a"]),
     lambda inner: (
@@ -36,7 +50,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_what_fits_the_closed_one_fits_the_schema(value: Any) -> None:
-    for model in (Leaf, Tree):
+    for model in (Leaf, Tree, Union):
         schema: JsonObject = model.model_json_schema()
         if Draft202012Validator(closed(schema)).is_valid(value):
             jsonschema.validate(value, schema)
@@ -49,6 +63,20 @@ def test_objects_at_every_depth_are_closed_and_those_that_say_so_stay_open() -> 
     for place in ({**whole, "more": 1}, {"name": "a", "leaves": [{"kind": "small", "more": 1}]}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(place, schema)
+
+
+def test_branches_that_a_tag_tells_apart_are_closed() -> None:
+    schema = closed(Union.model_json_schema())
+    jsonschema.validate({"more": {"kind": "large", "left": {"more": {"kind": "small", "name": "a"}}}}, schema)
+    for more in ({"kind": "small", "left": None}, {"kind": "large", "left": {"more": {"kind": "a", "name": ""}}}):
+        jsonschema.validate({"more": more}, Union.model_json_schema())
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({"more": more}, schema)
+
+
+SAME = {"type": "object", "properties": {"kind": {"enum": ["a", "b"]}}, "required": ["kind"]}
+OTHER = {"type": "object", "properties": {"kind": {"const": "b"}, "c": {}}, "required": ["kind"]}
+OPTIONAL = {"type": "object", "properties": {"kind": {"const": "c"}}}
 
 
 @pytest.mark.parametrize(
@@ -64,6 +92,11 @@ def test_objects_at_every_depth_are_closed_and_those_that_say_so_stay_open() -> 
         {"$ref": "#/$defs/x", "required": ["b"], "$defs": {"x": {"properties": {"a": {}}}}},
         {"anyOf": [{"properties": {"a": {}}}], "required": ["b"]},
         {"oneOf": [{"properties": {"a": {}}, "required": ["a"]}, {"properties": {"b": {}}}]},
+        {"oneOf": [SAME, OTHER]},
+        {"oneOf": [SAME, OPTIONAL]},
+        {"oneOf": [OTHER, {"$ref": "#/$defs/none"}]},
+        {"oneOf": [OTHER, {"type": ["object", "null"], **OPTIONAL, "required": ["kind"]}]} | {"required": ["kind"]},
+        {"oneOf": []},
         {"properties": {"a": {}}, "dependentRequired": {"a": ["b"]}},
         {"properties": {"a": {}}, "if": {"required": ["a"]}, "then": {"required": ["b"]}},
         {"const": {"properties": {"a": {}}}},
