@@ -51,8 +51,8 @@ test: install engine ## every test but further variants of the dearest; JOBS=1 f
 test-all: install engine ## further variants and all examples of property tests too: before a release
 	RFT_TEST_EXAMPLES=all $(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder tests
 
-test-fast: install ## what needs no server: unit and architecture
-	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder tests/architecture tests/unit
+test-fast: install ## what needs no server and no patience: unit and architecture, in a minute and a half
+	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m "not lengthy and not slow and not thorough" tests/architecture tests/unit
 
 test-slow: install engine ## only what takes more than ten seconds each: whole platforms and training runs
 	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m slow tests

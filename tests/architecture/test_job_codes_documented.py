@@ -1,5 +1,7 @@
 """`docs/training.md` names every code that a job's events, its pause and its failure may have."""
 
+import pytest
+
 from rft.chat.errors import ChatTemplateError
 from rft.core.errors import SamplerError
 from rft.core.failure import FailureCode
@@ -60,6 +62,7 @@ def test_the_page_names_each_code_of_a_failed_job() -> None:
     assert set(tables(PAGE, "How a job fails")) == codes
 
 
+@pytest.mark.lengthy
 def test_the_page_names_each_code_of_an_event() -> None:
     notices = given({"Notice": None, "_notice": 2}, ("rft.trainer.", "rft.rollouts."))
     warnings = given({"OrderWarning": 0}, ("rft.platform.",))

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
 WEB = ROOT / "web"
 SRC = WEB / "src"
@@ -37,6 +39,7 @@ def test_the_build_is_made_from_the_sources() -> None:
     assert recorded()["sources_sha256"] == digest.hexdigest(), f"the built dashboard is stale: {REBUILD}"
 
 
+@pytest.mark.lengthy
 def test_the_types_are_those_of_the_api() -> None:
     dumped = subprocess.run(
         [sys.executable, WEB / "scripts" / "dump_openapi.py"], capture_output=True, text=True, check=True, cwd=ROOT

@@ -31,6 +31,7 @@ NAME_AT_END = re.compile(r"\b(get|get_weather|a-b)\W+\Z")
 WITHOUT_JSON = {"qwen3_5", "seed_oss", "glm", "gemma4", "lfm2", "olmo3"}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("family", [*ALL])
 def test_every_family(family: str) -> None:
     chat_format = opened(family).chat_format

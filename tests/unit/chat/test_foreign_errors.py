@@ -114,6 +114,7 @@ def test_an_unknown_chat_format_is_told_with_those_that_there_are() -> None:
         open_chat(folder_of("qwen3"), wanted="herms")
 
 
+@pytest.mark.lengthy
 def test_a_named_chat_format_that_the_template_does_not_write_is_refused() -> None:
     with pytest.raises(ChatTemplateError, match="is not read back by the chat format 'glm'"):
         open_chat(folder_of("qwen3"), wanted="glm")

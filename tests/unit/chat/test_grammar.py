@@ -54,12 +54,14 @@ def walk(tokenizer: Tokenizer, vocabulary: GrammarVocabulary, schema: JsonObject
     return tokenizer.decode(sampled[:-1])
 
 
+@pytest.mark.lengthy
 @given(schema=st.sampled_from(SCHEMAS), seed=st.integers(0, 2**32))
 def test_bytes(schema: JsonObject, seed: int) -> None:
     text = walk(ByteTokenizer(), BYTES, schema, Random(seed))
     jsonschema.validate(json.loads(text), schema)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("family", ["qwen3", "mistral_nemo", "llama3_1"])
 def test_vocabularies_of_families(family: str) -> None:
     tokenizer = opened(family).chat_format.tokenizer

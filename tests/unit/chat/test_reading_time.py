@@ -82,6 +82,7 @@ def soon() -> Generator[None]:
     assert time.process_time() - began < 20
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("name", "before", "repeated", "after"), HOSTILE)
 def test_a_long_turn_is_read_soon_whatever_it_repeats(name: str, before: str, repeated: str, after: str) -> None:
     syntax, text = FORMATS[name].syntax, before + repeated * (LENGTH // len(repeated)) + after

@@ -21,6 +21,7 @@ RESULT = ToolResult(call_id="call_0", name="search", output="found <tool_call> n
 OTHERS = ("qwen3_5_think", "gptoss", "gemma4", "deepseek_r1_distill")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("name", "effort"),
     [*((name, "default") for name in (*REAL, *OTHERS)), (FEW_TOKENS, "minimal"), ("gptoss", "high")],
@@ -37,6 +38,7 @@ def test_a_folder_with_a_saved_chat_renders_the_same_tokens(tmp_path: Path, name
     assert (again.stop_token_ids, again.syntax.name) == (before.stop_token_ids, chat.name)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", ["qwen3_8", "gptoss", "qwen3_5_think"])
 @pytest.mark.parametrize(("trained", "asked"), [("minimal", "high"), ("high", "minimal"), ("low", "high")])
 def test_another_effort_than_the_trained_one_is_that_of_a_chat_opened_with_it(
@@ -66,6 +68,7 @@ def shown(chat_format: TemplateChatFormat) -> str:
     return chat_format.tokenizer.decode(chat_format.prompt_ids(MESSAGES, [TOOL]))
 
 
+@pytest.mark.lengthy
 def test_a_date_in_the_prompt_stays_that_of_the_beginning(tmp_path: Path) -> None:
     model = folder_of("llama3_2")
     chat = open_chat(model, now=datetime(2026, 1, 2, tzinfo=UTC))

@@ -23,6 +23,7 @@ def refund(why: str) -> ToolCall:
     return ToolCall(call_id="call_0", name="refund", arguments=json.dumps({"why": why}, ensure_ascii=False))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", [name for name, expected in ALL.items() if expected.chat_format not in UNMARKED])
 def test_an_answer_that_quotes_a_call_is_an_answer(name: str) -> None:
     chat_format, tokenizer = opened(name).chat_format, tokenizer_of(opened(name))
@@ -45,6 +46,7 @@ def test_a_quoted_function_is_no_call_that_lacks_its_opening_mark(quoted: str) -
     assert chat_format.parse(ids, call_id_seed=0, tools=TOOLS).tool_calls == ()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", ALL)
 def test_an_argument_may_quote_all_marks_of_its_family(name: str) -> None:
     chat_format = opened(name).chat_format

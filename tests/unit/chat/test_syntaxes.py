@@ -377,6 +377,7 @@ WRITTEN = st.lists(
 ).map("".join)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", FORMATS)
 @given(text=WRITTEN)
 def test_nothing_that_a_model_writes_breaks_a_reader(name: str, text: str) -> None:

@@ -115,6 +115,7 @@ def conversation(text: str, *, name: str = "search") -> tuple[list[Message], lis
 SLOW = settings(deadline=None, max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.lengthy
 @SLOW
 @example(text="\uf900", name="search")  # One that is another letter once it is normalized.
 @given(
@@ -239,6 +240,7 @@ def test_thoughts_and_calls_written_into_a_rows_assistant_message_are_text(model
     assert model.control_in(as_call).count("<tool_call>") == 1
 
 
+@pytest.mark.lengthy
 def test_the_starter_sees_the_demos_rows_as_it_was_taught(tmp_path: Path) -> None:
     script = ROOT / "examples" / "finqa_mini" / "generate.py"
     subprocess.run([sys.executable, str(script), "--out", str(tmp_path)], check=True, capture_output=True)

@@ -53,6 +53,7 @@ def control_of_results(chat: OpenedChat, *outputs: str, name: str = "search") ->
     return tokenizer_of(chat).control_in(chat.chat_format.suffix_ids(results))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", ALL)
 def test_every_literal_of_the_tokenizer_is_text_in_rows_and_replies(name: str) -> None:
     chat = opened(name)
@@ -69,6 +70,7 @@ def test_every_literal_of_the_tokenizer_is_text_in_rows_and_replies(name: str) -
     assert control_of_results(chat, "x", name=ATTACK) == control_of_results(chat, "x")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", REAL)
 @PROPERTY
 @given(data=st.data())
@@ -105,6 +107,7 @@ def real(request: pytest.FixtureRequest) -> tuple[str, OpenedChat, PreTrainedTok
     return name, chat, whole
 
 
+@pytest.mark.lengthy
 @PROPERTY
 @given(text=HARMLESS)
 def test_harmless_conversations_have_the_ids_that_transformers_gives_them(

@@ -31,6 +31,7 @@ def test_effort_is_told_in_the_templates_own_terms(
     assert thinking_options(source, "default") == {}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", ["gptoss", "qwen3_8", "qwen3_6", "nemotron_3_nano", "glm4moe", "gemma4_v5"])
 @pytest.mark.parametrize("effort", ["minimal", "low", "medium", "high"])
 def test_every_effort_keeps_the_token_law(name: str, effort: str) -> None:
@@ -40,6 +41,7 @@ def test_every_effort_keeps_the_token_law(name: str, effort: str) -> None:
     assert not chat.is_shipped
 
 
+@pytest.mark.lengthy
 def test_qwen3_without_thinking_gets_the_template_that_keeps_history() -> None:
     thinks, not_at_all = opened("qwen3"), open_chat(folder_of("qwen3"), reasoning_effort="minimal", now=SOME_DAY)
     assert (thinks.is_shipped, not_at_all.is_shipped) == (False, True)

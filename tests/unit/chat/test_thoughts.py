@@ -25,6 +25,7 @@ def thinking(name: str) -> OpenedChat:
     return open_chat(folder_of(name), reasoning_effort="high", now=SOME_DAY)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", [*THINKING, "mistral_nemo", "lfm2_2_5", *OF_OURS])
 def test_a_thought_is_closed_where_it_stands_and_counted_by_its_tokens(name: str) -> None:
     chat_format = thinking(name).chat_format
@@ -45,6 +46,7 @@ def test_a_thought_is_closed_where_it_stands_and_counted_by_its_tokens(name: str
     assert (read.reasoning, read.content, read.reasoning_tokens) == (THOUGHT, ANSWER, len(thought))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", [*THINKING, "deepseek_r1_distill", "mistral_nemo", "lfm2_2_5", *OF_OURS])
 def test_a_thought_that_is_cut_off_is_no_answer_whoever_opened_it(name: str) -> None:
     chat_format = thinking(name).chat_format
@@ -113,6 +115,7 @@ def test_gemma4_may_think_between_what_it_says() -> None:
     )
 
 
+@pytest.mark.lengthy
 def test_where_thinking_is_off_or_unknown_there_is_nothing_to_limit() -> None:
     silent = open_chat(folder_of("qwen3"), reasoning_effort="none", now=SOME_DAY).chat_format
     prompt = silent.prompt_ids(QUESTION, ())

@@ -19,6 +19,7 @@ def real(request: pytest.FixtureRequest) -> Tokenizer:
     return Tokenizer.from_str(folder_of(request.param).tokenizer_json)
 
 
+@pytest.mark.lengthy
 @PROPERTY
 @given(text=st.text(max_size=40))
 def test_joined_they_are_the_text(real: Tokenizer, text: str) -> None:
@@ -28,6 +29,7 @@ def test_joined_they_are_the_text(real: Tokenizer, text: str) -> None:
     assert joined.decode() == real.decode(ids, skip_special_tokens=False)
 
 
+@pytest.mark.lengthy
 def test_a_character_of_several_tokens_is_bytes_and_control_tokens_are_spelled_out() -> None:
     tokenizer = Tokenizer.from_str(folder_of("qwen3").tokenizer_json)
     bytes_of = TokenBytes(tokenizer)

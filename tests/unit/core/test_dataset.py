@@ -160,6 +160,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.lengthy
 @given(st.dictionaries(st.sampled_from(["messages", "tools", "x"]), json_values) | json_values)
 def test_any_json_is_a_row_or_a_problem(value: object) -> None:
     assert isinstance(parse_row(json.dumps(value), line_number=1, index=0), DatasetRow | RowProblem)

@@ -5,6 +5,7 @@ import json
 from codecs import BOM_UTF8
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -64,6 +65,7 @@ def test_a_file_with_just_as_many_problems_is_read_whole() -> None:
     assert (report.problems, report.stopped_at_line) == (30, None)
 
 
+@pytest.mark.lengthy
 def test_empty_lines_are_read_within_reason() -> None:
     report = check_dataset([b"\n" * 1_000_000, jsonl(row())])
     assert (report.rows, report.problems) == (1, 0)
@@ -74,6 +76,7 @@ def test_empty_lines_are_read_within_reason() -> None:
     )
 
 
+@pytest.mark.lengthy
 def test_hostile_files_cost_no_more_than_their_first_problems() -> None:
     for line in (b"x\n", b"\n", b"{}\n", b'{"messages": 1}\n'):
         check, fed = DatasetCheck(), 0

@@ -135,6 +135,7 @@ def test_no_interval_where_nothing_tells_how_rewards_spread(rows: list[list[floa
 MEANS = (0.05, 0.3, 0.5, 0.8, 0.95)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("rows", [30, 200, 1000])
 def test_the_truth_lies_in_it_as_often_as_it_says(rows: int) -> None:
     """Exactly, for one 0/1 reward per row: every possible count of ones, by its chance."""
@@ -204,6 +205,7 @@ def test_a_difference_by_hand() -> None:
     assert (found.better, found.worse, found.same, found.is_improvement) == (20, 5, 75, True)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("draw", [coin, easy_or_hard, partial_credit])
 @pytest.mark.parametrize("rows", [30, 200])
 def test_equal_policies_are_seldom_called_different(

@@ -32,6 +32,7 @@ def test_no_more_than_enough_is_taken() -> None:
     assert int(shown.stdout.split()[1]) == hard
 
 
+@pytest.mark.lengthy
 def test_a_worker_that_is_started_by_hand_has_as_many() -> None:
     """Not through `rft`, which raises the limit of all that it starts."""
 

@@ -64,6 +64,7 @@ def test_a_long_list_to_choose_from_is_searched_once() -> None:
     assert misfit.place == "[2000]"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("choices", [[*range(3_000)], [{"a": number} for number in range(3_000)]])
 def test_a_long_list_to_choose_from_is_searched_once_in_any_schema(choices: list[JsonValue]) -> None:
     fit = SchemaFit.compiled({"items": {"enum": choices}})

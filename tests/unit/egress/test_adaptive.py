@@ -54,6 +54,7 @@ def best_fixed(endpoint: Endpoint, *, callers: int) -> float:
     )
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(("capacity", "service_s", "callers"), [(40, 0.2, 200), (40, 0.05, 200), (200, 0.2, 500)])
 def test_a_saturating_endpoint_is_used_and_not_trampled(
@@ -101,6 +102,7 @@ def test_steps_with_pauses_do_not_give_all_callers_to_an_endpoint_that_lets_them
     assert seen.goodput >= 0.9 * capacity / service_s
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("is_wild", [False, True])
 def test_steps_with_pauses_give_all_callers_to_an_endpoint_that_bears_them(*, is_wild: bool) -> None:
     seen = last_of_steps(endless(0.2, is_wild=is_wild), callers=500)
@@ -121,6 +123,7 @@ def slow_for_a_while(endpoint: Endpoint, *, since: int, until: int) -> Endpoint:
     return slow
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("since", "until"), [(0, 5_000), (20_000, 25_000)])
 def test_an_endpoint_that_was_slow_for_a_while_is_measured_anew(since: int, until: int, seed: int) -> None:
@@ -180,12 +183,14 @@ def test_calls_that_grow_longer_by_themselves_do_not_strangle_the_endpoint(
     assert goodput(AdaptiveWindow()) >= 0.7 * goodput(FixedWindow(best_limit))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("is_wild", [False, True])
 def test_an_endpoint_that_bears_everything_gets_everything(*, is_wild: bool) -> None:
     seen = after_ramp_up(endless(0.1, is_wild=is_wild), callers=500, seed=1)
     assert seen.goodput >= 0.85 * 500 / 0.101
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.5])
 def test_failures_that_do_not_come_of_load_do_not_strangle_the_endpoint(share: float) -> None:
     endpoint = endless(0.1, share)

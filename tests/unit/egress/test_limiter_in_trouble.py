@@ -147,6 +147,7 @@ _endings = st.tuples(
 )
 
 
+@pytest.mark.lengthy
 @settings(max_examples=150, deadline=None)
 @given(
     endings=st.lists(_endings, max_size=60),

@@ -80,6 +80,7 @@ def row() -> DatasetRow:
     return parsed
 
 
+@pytest.mark.lengthy
 def test_more_rollouts_than_places_all_end_in_time(make_engine: MakeEngine, tokenizer: PreTrainedTokenizerBase) -> None:
     """48 rollouts of 4 passes in 4 places wait for each other longer than each may take: far longer than it needs."""
     deadline_s, pass_s = 8.0, 0.2

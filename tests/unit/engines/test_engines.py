@@ -145,6 +145,7 @@ def change_tensors(adapter_dir: Path, change: Callable[[str, torch.Tensor], tupl
     save_file(dict(change(name, tensor) for name, tensor in load_file(weights).items()), weights)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("damage", [truncated, of_a_larger_model, of_other_layers, without_second_matrices])
 @pytest.mark.parametrize("make_engine", [SlotEngine, partial(SlotEngine, has_versions=True), PagedEngine])
 async def test_an_adapter_that_does_not_fit_is_refused_in_words_and_the_last_one_is_sampled_from_as_before(

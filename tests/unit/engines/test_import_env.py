@@ -28,6 +28,7 @@ def test_what_a_trainer_keeps_out_looks_as_if_it_were_not_installed() -> None:
     assert printed(code) == "[None, None]"
 
 
+@pytest.mark.lengthy
 def test_single_precision_is_that_in_containers_that_would_have_it_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1")
     code = "; import torch; print(torch.get_float32_matmul_precision())"
@@ -55,6 +56,7 @@ def test_every_similarity_is_computed_without_what_a_trainer_keeps_out() -> None
     assert set(printed(code).strip("[]").split(", ")) == {"True"}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_row_of_a_product_does_not_depend_on_the_rows_beside_it(threads: int) -> None:
     code = (

@@ -36,6 +36,7 @@ for mib in (65_536, 1536):
 """
 
 
+@pytest.mark.lengthy
 def test_there_are_fewer_slots_where_address_space_is_limited() -> None:
     """16 slots take four GiB of it, and 4 one."""
     told = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=True)

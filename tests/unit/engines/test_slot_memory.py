@@ -117,6 +117,7 @@ def test_whoever_is_preempted_is_told_the_same_tokens(
     assert scarce == ample
 
 
+@pytest.mark.lengthy
 def test_conversations_are_as_many_as_have_memory_and_not_as_would_have_it_at_full_length(
     model: Qwen3ForCausalLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:

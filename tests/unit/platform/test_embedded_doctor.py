@@ -211,6 +211,7 @@ def test_a_host_with_a_gpu_needs_what_triton_compiles_with(tmp_path: Path, monke
     assert [finding.level for finding in doctor.check_compiler(1, tmp_path)] == [Level.OK]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("ends", "said", "level"),
     [

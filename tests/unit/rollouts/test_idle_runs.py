@@ -17,6 +17,7 @@ from tests.unit.rollouts.test_shard_workers import sealed
 ADDRESS = RunAddress("http://127.0.0.1:9", "ftjob-1", "token")
 
 
+@pytest.mark.lengthy
 async def test_a_run_is_closed_whose_last_shard_came_without_a_message(
     make_setup: MakeSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:

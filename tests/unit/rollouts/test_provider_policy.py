@@ -279,6 +279,7 @@ async def test_what_answers_without_a_turn_took_is_in_the_rollouts_figures(
     assert (rollout.turns_without_usage, rollout.answers_without_turn) == (untold, len(answers) - len(rollout.turns))
 
 
+@pytest.mark.lengthy
 async def test_what_an_answer_without_a_turn_took_is_told_though_the_deadline_ends_the_rollout(row: DatasetRow) -> None:
     async with policy_of(lambda body: changed(choices=UNKNOWN, usage=TOKENS)) as (policy, provider):
 

@@ -121,6 +121,7 @@ async def test_a_key_that_was_taken_back_ends_the_run_at_any_time(status: int) -
     assert cast("Failure", said).detail == UNUSABLE_MODEL
 
 
+@pytest.mark.lengthy
 async def test_a_busy_provider_is_asked_again_when_it_says() -> None:
     waits: list[float] = []
 

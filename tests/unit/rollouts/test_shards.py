@@ -229,6 +229,7 @@ def test_that_nobody_works_is_said(make_setup: MakeSetup) -> None:
     run_in_virtual_time(scenario())
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("away", ["workers", "broker", "inbox"])
 def test_a_run_that_waits_for_hours_tells_it_once_and_writes_every_minute_that_it_lives(
     make_setup: MakeSetup, away: str

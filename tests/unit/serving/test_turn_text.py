@@ -200,6 +200,7 @@ def test_whatever_marks_a_turn_holds_what_is_told_begins_its_content(
     assert text.told == content
 
 
+@pytest.mark.lengthy
 def test_a_long_answer_is_told_without_being_searched_anew_for_every_token() -> None:
     text = TurnText(SYNTAX, ("END",), is_thinking=False)
     began = time.process_time()

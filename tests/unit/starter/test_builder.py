@@ -26,6 +26,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StarterReport
     return target, build_starter(target, seed=3, plan=ANYTHING_GOES)
 
 
+@pytest.mark.lengthy
 def test_a_starter_is_a_hugging_face_model_directory(built: tuple[Path, StarterReport]) -> None:
     target, report = built
     model = AutoModelForCausalLM.from_pretrained(target)
@@ -40,12 +41,14 @@ def test_a_starter_is_a_hugging_face_model_directory(built: tuple[Path, StarterR
     assert [path.name for path in target.parent.iterdir()] == ["starter"]
 
 
+@pytest.mark.lengthy
 def test_a_failed_gate_leaves_nothing_behind_and_says_why(tmp_path: Path) -> None:
     with pytest.raises(StarterError, match=r"in 4 rounds of training from seed 1; .*value accuracy 0\.\d\d is below"):
         build_starter(tmp_path / "starter", seed=1, plan=IMPOSSIBLE)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.lengthy
 def test_the_same_seed_gives_the_same_weights_and_an_old_starter_is_replaced_whole(
     built: tuple[Path, StarterReport], tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ def test_what_is_wrong_is_said_in_plain_words(arguments: str, message: str) -> N
     assert len(problem) < 500
 
 
+@pytest.mark.lengthy
 @given(st.text() | st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists).map(json.dumps))
 def test_no_text_of_a_model_breaks_the_check(arguments: str) -> None:
     problem = ArgumentChecker().problem(SEARCH, arguments)

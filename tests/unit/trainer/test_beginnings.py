@@ -35,6 +35,7 @@ def told(path: Path) -> list[tuple[RolloutBegan, ...]]:
     return [event.rollouts for event in events if isinstance(event, RolloutsBegan)]
 
 
+@pytest.mark.lengthy
 async def test_a_burst_is_one_line_that_is_written_before_any_of_it_goes_on(path: Path, events: EventWriter) -> None:
     beginnings, seen = Beginnings(events, Ledger(events)), list[int]()
 

@@ -152,6 +152,7 @@ def test_they_take_turns_where_they_are_told_to(tokenizer: PreTrainedTokenizerBa
     assert not at_once.takes_turns, "both have room"
 
 
+@pytest.mark.lengthy
 def test_they_take_turns_by_themselves_where_there_is_no_other_way(
     tokenizer: PreTrainedTokenizerBase, tmp_path: Path
 ) -> None:

@@ -90,6 +90,7 @@ def test_one_that_torch_cannot_compute_on_pauses_a_run(
     assert advice in str(paused.value)
 
 
+@pytest.mark.lengthy
 def test_a_program_says_it_in_one_line() -> None:
     said = subprocess.run([sys.executable, "-m", gpus.__name__], capture_output=True, text=True, check=True).stdout
     assert said == (gpus.problem() or "")

@@ -107,6 +107,7 @@ def test_each_rows_ratios_are_the_trainers_log_probabilities_less_the_samplers(
     }
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("loss_type", LOSSES)
 @pytest.mark.parametrize("tokens", [1000, 30])
 def test_an_excluded_rollout_changes_neither_mean_nor_std_nor_gradient(
@@ -125,6 +126,7 @@ def test_an_excluded_rollout_changes_neither_mean_nor_std_nor_gradient(
     assert max(float(gradient.abs().max()) for gradient in without.gradients.values()) > 1e-3
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("loss_type", LOSSES)
 def test_the_budget_of_tokens_does_not_change_the_gradient(
     tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path, loss_type: str
@@ -138,6 +140,7 @@ def test_the_budget_of_tokens_does_not_change_the_gradient(
             assert getattr(parts.figures[0], field) == pytest.approx(getattr(whole.figures[0], field), abs=1e-5)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("loss_type", LOSSES)
 def test_the_gradient_is_that_of_stock_trl_fed_with_the_same_traces(
     tokenizer: PreTrainedTokenizerBase,

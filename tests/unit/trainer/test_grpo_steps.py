@@ -97,6 +97,7 @@ def test_the_figures_are_those_of_a_plain_forward_pass(
     assert figures.trained_rollouts == 4
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("loss_type", LOSSES)
 def test_tokens_weigh_by_how_much_likelier_they_are_to_the_trainer_up_to_the_cap(
     tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path, loss_type: str
@@ -153,6 +154,7 @@ def _sampled(row: TrainingRow) -> list[tuple[float, bool]]:
     return list(zip(row.logprobs_T, row.mask_T, strict=True))
 
 
+@pytest.mark.lengthy
 def test_a_run_resumed_from_any_step_ends_with_the_same_bytes(
     tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path
 ) -> None:

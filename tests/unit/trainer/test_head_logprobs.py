@@ -21,6 +21,7 @@ def _drawn(tokens: int, *, has_bias: bool, seed: int) -> tuple[Tensor, Tensor, T
     return hidden_N_H, weight_V_H, bias_V, targets_N, torch.randn(tokens, generator=generator)
 
 
+@pytest.mark.lengthy
 @given(
     tokens=st.integers(0, 40),
     has_bias=st.booleans(),

@@ -161,6 +161,7 @@ def test_the_gradient_is_that_of_the_formula(
     assert max(float(gradient.abs().max()) for gradient in expected.values()) > 1e-3
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("clip", [ClipRange(0.5, 0.9), ClipRange(None, 0.2), ClipRange(0.3, None)], ids=str)
 @pytest.mark.parametrize("loss_type", FORMULAS)
 def test_tokens_beyond_the_clip_range_weigh_nothing(
@@ -181,6 +182,7 @@ def test_tokens_beyond_the_clip_range_weigh_nothing(
     assert share == 0 if loss_type == "cispo" else 0.05 < share < 0.95
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("loss_type", FORMULAS)
 def test_a_token_weighs_in_the_kl_divergence_what_it_is_likelier_than_it_was_to_the_sampler(
     tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path, loss_type: str
@@ -210,6 +212,7 @@ def test_a_token_weighs_in_the_kl_divergence_what_it_is_likelier_than_it_was_to_
     assert max(float(gradient.abs().max()) for gradient in now.gradients.values()) > 1e-4
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("tokens", "is_weighted"), CUTS)
 @pytest.mark.parametrize("loss_type", FORMULAS)
 def test_the_kl_divergence_from_the_base_model_is_added_to_each_token(

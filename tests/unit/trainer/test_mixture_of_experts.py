@@ -179,6 +179,7 @@ def test_llama_4_trains_without_the_balance_of_routers_that_choose_by_a_softmax(
     assert {name.split(".")[-4] for name in gradients} == {"q_proj", "k_proj", "v_proj", "o_proj"}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("make", [*MODELS, pytest.param(llama4, id="llama4")])
 def test_neither_an_excluded_rollout_nor_checkpointing_changes_anything(
     make: MakeModel, tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path

@@ -86,6 +86,7 @@ def test_what_endpoints_bear_is_told_from_their_first_call_on_and_between_rounds
     assert told() == (named,), "an update between two rounds changes nothing of what endpoints bear"
 
 
+@pytest.mark.lengthy
 async def test_that_the_run_lives_is_noted_while_conversations_go_on_and_only_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

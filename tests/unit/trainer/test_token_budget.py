@@ -112,6 +112,7 @@ def _trained(
     return [p.detach().clone() for p in trainer.policy.parameters() if p.requires_grad], passes, len(asked)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("error", MEMORY_ERRORS)
 def test_a_step_that_runs_out_of_memory_is_done_again_with_half_the_budget(
     tokenizer: PreTrainedTokenizerBase, rows: list[TrainingRow], tmp_path: Path, error: Callable[[], Exception]

@@ -206,6 +206,7 @@ async def test_a_long_row_beside_the_answer_is_not_the_answers_doing() -> None:
     assert failure.code is FailureCode.OVERSIZE_REQUEST
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("metric", METRICS)
 async def test_a_long_answer_is_compared_with_a_reference_of_usual_length(metric: SimilarityMetric) -> None:
     grade = await grader(metric).grade(finished("so long " * 50_000), item={"answer": LONG * 20}, trace_id="t")

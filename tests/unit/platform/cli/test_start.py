@@ -33,6 +33,7 @@ def test_the_version_is_an_option_too() -> None:
     assert told[0] == told[1] != ""
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("command", ["files", "jobs", "rollouts", "tools", "graders", "models", "secrets", "key"])
 def test_help_needs_nothing_of_the_platform(command: str) -> None:
     assert not imported_by(command, "--help") & set(HEAVY)
@@ -49,6 +50,7 @@ def test_a_client_needs_neither_web_framework_nor_database() -> None:
     assert not set(done.stdout.split()) & (set(HEAVY) - {"httpx"})
 
 
+@pytest.mark.lengthy
 def test_a_shell_completes_commands_and_options() -> None:
     def completed(words: str) -> list[str]:
         asked = {"_RFT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}

@@ -88,6 +88,7 @@ async def test_a_lease_lost_for_room_says_so(
     assert (beat.is_disk_full, FULL in str(lost.value)) == (is_full, is_full)
 
 
+@pytest.mark.lengthy
 async def test_a_beat_that_gets_no_answer_is_overtaken_on_another_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "_RETRY_S", 0.01)
     monkeypatch.setattr(heartbeat, "renew", granted)
@@ -100,6 +101,7 @@ async def test_a_beat_that_gets_no_answer_is_overtaken_on_another_connection(mon
     assert (beat.endpoints_version, lost.is_set()) == (3, False)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("every_s", [3.0, 4.0, 10.0], ids=["three quarters of the lease", "all of it", "more"])
 async def test_a_lease_is_renewed_before_it_ends_however_seldom_beats_are_asked_for(
     monkeypatch: pytest.MonkeyPatch, every_s: float
@@ -121,6 +123,7 @@ async def test_the_loss_is_told_before_the_lease_ends_even_if_no_attempt_can_be_
             beat.check()
 
 
+@pytest.mark.lengthy
 async def test_a_late_answer_to_an_overtaken_beat_counts_as_of_when_it_was_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

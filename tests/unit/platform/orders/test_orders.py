@@ -90,6 +90,7 @@ def test_no_header_value_is_stored_in_the_clear() -> None:
     )
 
 
+@pytest.mark.lengthy
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),

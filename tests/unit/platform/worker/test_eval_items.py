@@ -37,6 +37,7 @@ def items_of(lines: bytes) -> EvalItems:
     return EvalItems(cast(Any, Run()), "key", cast(Any, Lines(lines)))
 
 
+@pytest.mark.lengthy
 async def test_of_many_bad_lines_the_first_are_told_and_kept() -> None:
     items = items_of(b'{"item": {}}\n' + b'  "x": 1,\n' * BAD)
     tracemalloc.start()
