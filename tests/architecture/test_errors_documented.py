@@ -115,6 +115,10 @@ def test_the_page_says_what_each_code_means_and_what_to_do() -> None:
 
 def test_the_page_names_each_code_of_what_failed_after_it_was_ordered() -> None:
     orders = ("rft.platform.regrades.", "rft.platform.rehearsals.", *WORKERS)
-    found = [*given({"JobError": None, "CannotRegrade": 0}, orders), *given({"_failed": 0}, WORKERS)]
+    found = [
+        *given({"JobError": None, "CannotRegrade": 0}, orders),
+        *given({"_failed": 0}, WORKERS),
+        *given({"NothingAnswered": None}, ("rft.platform.worker.eval_sampling",)),
+    ]
     assert {one.module for one in found if not one.codes} == {"rft.platform.regrades.running", *WORKERS}
     assert set(tables(PAGE, FAILED)) == {code for one in found for code in one.codes}

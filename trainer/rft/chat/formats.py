@@ -60,7 +60,7 @@ FORMATS: dict[str, Format] = {
         # Qwen3's own rewrites earlier turns once thinking is switched off; ours is TRL's training variant of it.
         Format(HERMES, "qwen3.jinja", replaces=("87a2728cb8dc9fe4", "a55ee1b1660128b7")),
         Format(LLAMA_NEMOTRON),
-        # The first call of both looks alike: what Phi-4-mini's templates spell beside it, Granite's do not.
+        # Both open calls alike; only Phi-4-mini's templates spell `<|tool|>`.
         Format(PHI_4_MINI, "phi4_mini.jinja"),
         Format(GRANITE_3),
         Format(MistralSyntax()),

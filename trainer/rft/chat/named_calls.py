@@ -4,12 +4,12 @@ from rft.chat.json_text import expect, read_members, skip_space
 from rft.chat.syntax import WrittenCall, checked_call
 
 
-def read_call(text: str, start: int, *, has_id: bool = False) -> tuple[WrittenCall, int]:
-    """The call at `start`, and where it ends. `has_id`: its `id` is one. Raises ValueError or RecursionError."""
+def read_call(text: str, start: int, *, has_ids: bool = False) -> tuple[WrittenCall, int]:
+    """The call at `start`, and where it ends. `has_ids`: its `id` is one. Raises ValueError or RecursionError."""
     members, end = read_members(text, start)
     if "name" not in members or "arguments" not in members:
         raise ValueError("a call needs name and arguments")
-    call_id = members["id"].value if has_id and "id" in members else None
+    call_id = members["id"].value if has_ids and "id" in members else None
     call_id = call_id if isinstance(call_id, str) else None
     return checked_call(members["name"].value, members["arguments"], call_id), end
 
@@ -20,7 +20,7 @@ def read_calls(text: str, start: int, *, has_ids: bool = False) -> tuple[tuple[W
     expect(text, start, "[")
     position = skip_space(text, start + 1)
     while not text.startswith("]", position):
-        call, position = read_call(text, position, has_id=has_ids)
+        call, position = read_call(text, position, has_ids=has_ids)
         calls.append(call)
         position = skip_space(text, position)
         if text.startswith(",", position):

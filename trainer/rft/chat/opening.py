@@ -21,6 +21,14 @@ from rft.chat.thinking import THINK_OPEN
 from rft.chat.thinking_switch import thinking_options, with_effort
 from rft.core.base import JsonObject
 
+_CONVERSATION: tuple[JsonObject, ...] = (
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Why?"},
+    {"role": "assistant", "content": "Because."},
+    {"role": "user", "content": "And?"},
+)
+"""That a template writes without tools, where it writes as another does."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenedChat:
@@ -138,14 +146,6 @@ def _require_same_turns(folder: ModelFolder, shipped: ChatTemplate) -> None:
                 " the template that is shipped for models with its marks; give the model a template for tool use, or"
                 " name the `chat_format` whose template it shall have"
             )
-
-
-_CONVERSATION: tuple[JsonObject, ...] = (
-    {"role": "system", "content": "Be brief."},
-    {"role": "user", "content": "Why?"},
-    {"role": "assistant", "content": "Because."},
-    {"role": "user", "content": "And?"},
-)
 
 
 def _opens_thought(folder: ModelFolder) -> bool:

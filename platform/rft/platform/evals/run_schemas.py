@@ -139,6 +139,11 @@ class SamplingParams(OpenBody):
         """What answers must be, wherever it is said."""
         return self.response_format or (None if self.text is None else self.text.format)
 
+    @property
+    def format_param(self) -> str:
+        """Where that is said."""
+        return "response_format" if self.response_format else "text.format"
+
 
 class JsonlSource(OpenBody):
     """Items, with the samples they bring."""

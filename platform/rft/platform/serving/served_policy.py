@@ -23,8 +23,8 @@ CONTEXT_EXCEEDED = "context_length_exceeded"
 _WAIT_S = 600.0
 """How long a turn waits for a model that cannot answer yet: it is being loaded, or training has the memory."""
 _FIRST_WAIT_S = 1.0
-_MET_BY_ALL = {"model": UNUSABLE_MODEL, "response_format": UNKEPT_FORMAT}
-"""Parameters that are the same for all rows, with what a bad one means."""
+_DETAILS = {"model": UNUSABLE_MODEL, "response_format": UNKEPT_FORMAT}
+"""Of what every row would meet, by the parameter that is bad."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def _refused(refused: ApiError, attempts: int, elapsed_s: float) -> Failure:
         case NotFound():
             return _failure(FailureCode.REJECTED, refused.message, attempts, elapsed_s, UNUSABLE_MODEL)
         case BadRequest():
-            detail = _MET_BY_ALL.get(refused.param or "")
+            detail = _DETAILS.get(refused.param or "")
             return _failure(FailureCode.REJECTED, refused.message, attempts, elapsed_s, detail)
         case _:
             return _failure(FailureCode.SAMPLER_ERROR, refused.message, attempts, elapsed_s)

@@ -49,16 +49,13 @@ from rft.tool_gateway.callbacks import RolloutCallbacks
 from rft.tool_gateway.gateway import HttpToolGateway
 
 
-class UnusableModel(RftError):
-    """No item can be answered: the model is not there, or refuses its key."""
+class NothingAnswered(RftError):
+    """No item can be answered: the model is not there, refuses its key, or cannot be held to the format."""
 
-
-class UnkeptFormat(RftError):
-    """No item can be answered: nothing that the model says can be held to the response_format."""
-
-
-_REFUSALS: Mapping[str | None, type[RftError]] = {UNUSABLE_MODEL: UnusableModel, UNKEPT_FORMAT: UnkeptFormat}
-"""What every item would meet, by the detail of a failure."""
+    def __init__(self, message: str, *, code: str, param: str) -> None:
+        """`code`, `param`: as the run tells of it."""
+        super().__init__(message)
+        self.code, self.param = code, param
 
 
 class MissingTool(RftError):
@@ -109,6 +106,8 @@ class Sampling:
     shown: JsonObject
     """Sampling parameters as output items show them."""
     recent: RecentRollouts
+    format_param: str
+    """What of its sampling parameters says how answers must be."""
     price: PricePerMillion | None = None
     """What the model's tokens cost, where its provider tells."""
 
@@ -118,7 +117,7 @@ class Sampling:
         return self.setup.policy.max_concurrency
 
     async def answer(self, item: EvalItem, sample_index: int) -> Answer:
-        """A sample. Raises UnusableModel or UnkeptFormat where no item can be answered, and MissingTool."""
+        """A sample. Raises NothingAnswered and MissingTool."""
         prompt = self.prompts.messages(item.item)
         if isinstance(prompt, NoVerdict):
             return unanswered(prompt)
@@ -127,10 +126,18 @@ class Sampling:
         seed = seed_63(self.run.seed, item.index, sample_index)
         setup = replace(self.setup, sampling=replace(self.setup.sampling, seed=seed))
         rollout = await run_message_rollout(row, setup)
-        if isinstance(rollout.outcome, Failure) and (refusal := _REFUSALS.get(rollout.outcome.detail)) is not None:
-            raise refusal(rollout.outcome.message)
+        if isinstance(rollout.outcome, Failure):
+            self._refuse_unanswerable(rollout.outcome)
         _refuse_missing(self.recent.add(rollout))
         return self._answer(row, rollout, seed)
+
+    def _refuse_unanswerable(self, failure: Failure) -> None:
+        """What every other item would meet, too."""
+        if failure.detail == UNUSABLE_MODEL:
+            raise _unusable_model(failure.message)
+        if failure.detail == UNKEPT_FORMAT:
+            param = f"data_source.sampling_params.{self.format_param}"
+            raise NothingAnswered(failure.message, code="unkept_format", param=param)
 
     def check_tools(self) -> None:
         """Once all samples are there. Raises MissingTool."""
@@ -187,6 +194,10 @@ class Sampling:
     @property
     def _has_servers(self) -> bool:
         return any(tool.server is not None for tool in self.tools)
+
+
+def _unusable_model(message: str) -> NothingAnswered:
+    return NothingAnswered(message, code="model_unusable", param="data_source.model")
 
 
 def _refuse_missing(missing: Mapping[str, Failure]) -> None:
@@ -246,15 +257,16 @@ async def open_sampling(
             policy=policy,
             sampling=to_chat_sampling(wanted),
         )
-        yield Sampling(run, ItemMessages.of(source.input_messages), tools, setup, _shown(wanted), recent, price)
+        prompts = ItemMessages.of(source.input_messages)
+        yield Sampling(run, prompts, tools, setup, _shown(wanted), recent, wanted.format_param, price)
 
 
 async def find_model(connection: AsyncConnection[TupleRow], context: WorkerContext, run: RunRow) -> ChatModel:
-    """The one that is to answer. Raises UnusableModel."""
+    """The one that is to answer. Raises NothingAnswered."""
     try:
         return await find_chat_model(UnitOfWork(connection), context.settings, context.secret_box, run.model)
     except ApiError as error:
-        raise UnusableModel(error.message) from error
+        raise _unusable_model(error.message) from error
 
 
 def retry_budget(settings: Settings) -> RetryBudget:

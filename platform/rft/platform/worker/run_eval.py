@@ -37,14 +37,7 @@ from rft.platform.worker.context import NOT_TO_BE_RUN, WorkerContext
 from rft.platform.worker.eval_criteria import OpenCriteria
 from rft.platform.worker.eval_items import EvalItem, EvalItems, UnusableItems
 from rft.platform.worker.eval_samples import ItemGrading, given_answer
-from rft.platform.worker.eval_sampling import (
-    MissingTool,
-    UnkeptFormat,
-    UnusableModel,
-    find_model,
-    open_sampling,
-    retry_budget,
-)
+from rft.platform.worker.eval_sampling import MissingTool, NothingAnswered, find_model, open_sampling, retry_budget
 from rft.platform.worker.own_serving import own_serving
 from rft.platform.worker.per_process_limits import limits_of_eval_run
 from rft.rollouts.missing_tools import RECENT, RecentRollouts
@@ -137,10 +130,8 @@ class _Execution:
             return _failed("invalid_items", str(error), "data_source.source")
         except MissingTool as error:
             return _failed("tool_not_found", str(error), "data_source.sampling_params.tools")
-        except UnusableModel as error:
-            return _failed("model_unusable", str(error), "data_source.model")
-        except UnkeptFormat as error:
-            return _failed("unkept_format", str(error), "data_source.sampling_params.response_format")
+        except NothingAnswered as error:
+            return _failed(error.code, str(error), error.param)
         except SecretsUnreadable as error:
             return _failed("secrets_unreadable", f"The header values cannot be read: {error}")
         except Exception as error:
@@ -150,7 +141,7 @@ class _Execution:
             await stop_tasks(work, stop)
 
     async def _evaluate(self) -> RunEnd:
-        """Raises LeaseLost, UnusableItems, UnusableModel, UnkeptFormat, MissingTool, SecretsUnreadable."""
+        """Raises LeaseLost, UnusableItems, NothingAnswered, MissingTool, SecretsUnreadable."""
         context, run = self.context, self.run
         eval_, secrets, items, finished = await self.beat.write(self._read)
         if eval_ is None:
@@ -204,7 +195,7 @@ class _Execution:
             await criteria.aclose()
 
     async def _read_sampling(self, connection: AsyncConnection[TupleRow]) -> tuple[ChatModel, RecentRollouts]:
-        """Its model, and what kept items tell of tools: those that are left may be too few to. Raises UnusableModel."""
+        """Its model, and what kept items tell of tools: the others may be too few to. Raises NothingAnswered."""
         recent = RecentRollouts()
         if self.run.sealed is not None:  # Its tools are sealed.
             for answered in await OutputItemRepository(connection).answered_calls(self.run.id, last=RECENT):

@@ -44,28 +44,38 @@ async def test_a_run_of_an_eval_asks_the_process_that_answers_chat_completions(
     assert pid(platform) == before
 
 
+UNKEPT: Any = {"type": "json_schema", "name": "answer", "schema": {"not": {}}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "sampling", "param"),
+    [
+        ("completions", {"response_format": {"type": "json_schema", "json_schema": UNKEPT}}, "response_format"),
+        ("responses", {"text": {"format": UNKEPT}}, "text.format"),
+    ],
+)
 async def test_a_format_that_cannot_be_kept_fails_the_run_and_not_each_of_its_items(
-    platform: ServedPlatform, client: AsyncOpenAI
+    kind: str, sampling: dict[str, Any], param: str, platform: ServedPlatform, client: AsyncOpenAI
 ) -> None:
     answers: Any = {"type": "string_check", "name": "any", "input": "1", "reference": "1", "operation": "eq"}
-    unkept = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"not": {}}}}
     items = [{"answer": str(number)} for number in range(40)]
-    eval_id, run_id = await ordered_run(client, answers, items, response_format=unkept)
+    eval_id, run_id = await ordered_run(client, answers, items, kind=kind, **sampling)
     async with Database(platform.database_url, max_connections=4) as database:
         assert await run_eval(run_id, worker_context(platform, database)) == "failed: unkept_format"
     failed = await client.evals.runs.retrieve(run_id, eval_id=eval_id)
     assert "The response_format cannot be kept" in failed.error.message
+    assert failed.error.to_dict()["param"] == f"data_source.sampling_params.{param}"
     assert failed.result_counts.errored == 0
 
 
 async def ordered_run(
-    client: AsyncOpenAI, criterion: Any, items: list[dict[str, str]], **sampling: object
+    client: AsyncOpenAI, criterion: Any, items: list[dict[str, str]], *, kind: str = "completions", **sampling: object
 ) -> tuple[str, str]:
     """Ids of an eval and its run."""
     config: Any = {"type": "custom", "item_schema": {"type": "object"}, "include_sample_schema": True}
     made = await client.evals.create(data_source_config=config, testing_criteria=[criterion])
     source: Any = {
-        "type": "completions",
+        "type": kind,
         "model": "tiny",
         "source": {"type": "file_content", "content": [{"item": item} for item in items]},
         "input_messages": {"type": "template", "template": [{"role": "user", "content": "How much?"}]},
