@@ -69,7 +69,9 @@ OF_TRL = {
     **dict.fromkeys(["deepseekv3", "deepseek_r1_distill"], Expected("deepseek_v3", is_shipped=True)),
 }
 OF_OURS = {
-    **{name: Expected(name) for name in ("seed_oss", "olmo3", "llama4", "granite3", "llama_nemotron")},
+    **{
+        name: Expected(name) for name in ("seed_oss", "olmo3", "llama4", "granite3", "llama_nemotron", "function_gemma")
+    },
     "granite4": Expected("hermes"),
     "phi4_mini": Expected("phi4_mini", is_shipped=True),
 }
@@ -87,7 +89,7 @@ REFUSED = {
 ALL = {**REAL, **OF_TRL, **OF_OURS}
 _LITERAL = re.compile(
     r'<\|\w+\|?>|<\|"\|>|<\w+\|>|\[gMASK\]|<sop>|<(?:start|end)_of_turn>|</?think>|</?tool_\w+>|</?arg_\w+>|<｜[^｜]+｜>'
-    r"|</?seed:\w+>|</?function(?:_call)?s>|<\|/\w+\|>"
+    r"|<(?:start|end)_function_\w+>|<escape>|</?seed:\w+>|</?function(?:_call)?s>|<\|/\w+\|>"
 )
 FEW_TOKENS = "qwen3 with few tokens"
 """Qwen3 with its own template and its most common tokens."""
@@ -96,6 +98,7 @@ _EOS = {
     "gemma4": "<turn|>",
     "diffusion_gemma": "<turn|>",
     "gemma": "<end_of_turn>",
+    "function_gemma": "<end_of_turn>",
     "gptoss": "<|return|>",
     "glm": "<|endoftext|>",
     "cohere": "<|END_OF_TURN_TOKEN|>",

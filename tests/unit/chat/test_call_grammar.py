@@ -28,7 +28,7 @@ PARAMETERS: JsonObject = {
 TOOLS = tuple(ToolSchema(name=name, description="d", parameters=PARAMETERS) for name in ("get", "get_weather", "a-b"))
 CALL_ID = "call_77"
 NAME_AT_END = re.compile(r"\b(get|get_weather|a-b)\W+\Z")
-WITHOUT_JSON = {"qwen3_5", "seed_oss", "glm", "gemma4", "lfm2", "olmo3"}
+WITHOUT_JSON = {"qwen3_5", "seed_oss", "glm", "gemma4", "function_gemma", "lfm2", "olmo3"}
 
 
 @pytest.mark.lengthy
@@ -67,6 +67,7 @@ def check(chat_format: TemplateChatFormat, shape: CallShape, written: list[int],
         ("seed_oss", "<parameter=city>Oslo</parameter>\n</function>\n</seed:tool_call>"),
         ("glm4moe", "<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n</tool_call>"),
         ("gemma4", 'city:<|"|>Oslo<|"|>}<tool_call|>'),
+        ("function_gemma", "city:<escape>Oslo<escape>}<end_function_call>"),
         ("lfm2_v2", "city='Oslo')]<|tool_call_end|>"),
         ("olmo3", 'city="Oslo")</function_calls>'),
     ],

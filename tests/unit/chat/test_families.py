@@ -212,6 +212,15 @@ def test_a_model_of_a_known_architecture_that_talks_otherwise_is_given_no_templa
     assert open_chat(folder, wanted=name, now=SOME_DAY).is_shipped, "but by its name"
 
 
+def test_a_template_with_the_calls_of_another_family_is_not_replaced_for_its_turns() -> None:
+    """FunctionGemma's turns are Gemma's, which was taught other calls. Not even where its own cannot be read back."""
+    folder = folder_of("function_gemma")
+    unreadable = dataclasses.replace(folder, template=(folder.template or "").replace("call:", "cll:"))
+    with pytest.raises(ChatTemplateError, match="not read back"):
+        open_chat(unreadable, now=SOME_DAY)
+    assert open_chat(unreadable, wanted="gemma3", now=SOME_DAY).is_shipped, "but by its name"
+
+
 def test_control_tokens_are_found_whatever_their_flag() -> None:
     """Literals that the tokenizers do not mark as special, and templates emit."""
     assert {"<tool_call>", "</think>", "<|fim_prefix|>"} <= set(tokenizer_of(opened("qwen3")).control_literals)

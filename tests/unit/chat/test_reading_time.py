@@ -53,6 +53,7 @@ HOSTILE = [
     ("gemma4", GEMMA + "{a:[", "1 , ", "]}"),
     ("gemma4", GEMMA + "{a:", "{a:", ""),
     ("gemma4", "", GEMMA + '{a:<|"|>', ""),
+    ("function_gemma", "", "<start_function_call>call:f{a:<escape>", ""),
     ("lfm2", PYTHONIC + "[", "1,", "])]"),
     ("lfm2", PYTHONIC + "[", "\n-1,", "])]"),
     ("lfm2", PYTHONIC + "'", "', ", ""),

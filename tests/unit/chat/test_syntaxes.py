@@ -189,6 +189,14 @@ def test_unquoted_values_are_read_by_the_schema(key: str, written: str, value: s
         ("llama3", BARE.replace("{}", '{"q": "<|python_tag|>"}'), "", ['{"q": "<|python_tag|>"}']),
         ("gpt_oss", ' to=functions.search<|channel|>commentary json<|message|>{"n": 1.0}', "", ['{"n": 1.0}']),
         (
+            "function_gemma",
+            "One.<start_function_call>call:search{}<end_function_call>"
+            "<start_function_call>call:search{n:1.0,q:<escape>a<end_function_call>, b<escape>}<end_function_call>",
+            "One.",
+            ["{}", '{"n": 1.0, "q": "a<end_function_call>, b"}'],
+        ),
+        ("function_gemma", "<start_function_call>call:search{l:[1,<escape>a<escape>]}", "", ['{"l": [1, "a"]}']),
+        (
             "gemma4",
             "<|channel>thought\nx\n<channel|>One."
             "<|tool_call>call:search{}<tool_call|><|tool_call>call:search{n:1.0}<tool_call|>",
@@ -284,6 +292,8 @@ def test_calls_as_models_write_them(name: str, text: str, content: str, expected
         ("deepseek_v3", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>search"),
         ("gpt_oss", gpt("no json")),
         ("gemma4", '<|tool_call>call:search{q:<|"|>never closed<tool_call|>'),
+        ("function_gemma", "<start_function_call>call:search{q:<escape>never closed<end_function_call>"),
+        ("function_gemma", "<start_function_call>search{}<end_function_call>"),
         ("gemma4", "<|tool_call>search{}<tool_call|>"),
         ("gemma4", "<|tool_call>call:search{<tool_call|>It is about: 5}"),
         ("gemma4", '<|tool_call>call:search{<|"|>q<|"|>} and: 5}<tool_call|>'),

@@ -13,6 +13,7 @@ AS_TOLD = {
     "llama3": '{"name": "search", "parameters": {"q": "a"}}',
     "gemma3": '{"name": "search", "parameters": {"q": "a"}}',
     "gemma4": '<|tool_call>call:search{q:<|"|>a<|"|>}<tool_call|>',
+    "function_gemma": "<start_function_call>call:search{q:<escape>a<escape>}<end_function_call>",
     "lfm2": '<|tool_call_start|>[search(q="a")]<|tool_call_end|>',
     "olmo3": '<function_calls>search(q="a")</function_calls>',
     "seed_oss": "<seed:tool_call><function=search><parameter=q>a</parameter></function></seed:tool_call>",
@@ -22,6 +23,7 @@ AS_TOLD = {
     "granite3": '<|tool_call|>[{"name": "search", "arguments": {"q": "a"}}]',
 }
 """What the words describe, filled in."""
+WITHOUT_JSON = ("qwen3_5", "seed_oss", "glm", "gemma4", "function_gemma", "lfm2", "olmo3")
 
 
 def test_hermes_says_what_it_always_said() -> None:
@@ -34,7 +36,7 @@ def test_hermes_says_what_it_always_said() -> None:
 def test_only_families_with_named_json_are_told_to_write_it(name: str) -> None:
     said = unreadable_call_output(FORMATS[name].syntax.call_shape)
     assert said.startswith("Error: this tool call could not be read. Write ")
-    assert ("JSON" in said) == (name not in ("qwen3_5", "seed_oss", "glm", "gemma4", "lfm2", "olmo3"))
+    assert ("JSON" in said) == (name not in WITHOUT_JSON)
     named = ("hermes", "llama3", "llama4", "gemma3", "llama_nemotron", "phi4_mini", "granite3")
     assert ("`name`" in said) == (name in named)
 

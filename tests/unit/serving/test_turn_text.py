@@ -36,6 +36,7 @@ OWN_MARKS = {
         "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}",
     ],
     "gemma4": ["<|channel>", "thought", "<channel|>", "<|tool_call>call:f{}<tool_call|>"],
+    "function_gemma": ["<escape>", "<start_function_call>call:f{}<end_function_call>", "<start_function_call>call:f"],
     "mistral": ["[THINK]", "[/THINK]", "[TOOL_CALLS]", "f[ARGS]{}", "["],
     "llama4": ["<|python_start|>", "<|python_end|>", '{"name": "f", "parameters": {}}', '{"name": "f", ', "```"],
 }  # fmt: skip

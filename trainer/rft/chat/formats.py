@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rft.chat.syntax import TurnSyntax
 from rft.chat.syntaxes.bare_json import BareJsonSyntax
+from rft.chat.syntaxes.bare_keys import FUNCTION_GEMMA, GEMMA_4
 from rft.chat.syntaxes.deepseek import DeepSeekSyntax
-from rft.chat.syntaxes.gemma4 import Gemma4Syntax
 from rft.chat.syntaxes.glm import GlmSyntax
 from rft.chat.syntaxes.harmony import HarmonySyntax
 from rft.chat.syntaxes.llama4 import Llama4Syntax
@@ -31,7 +31,7 @@ class Format:
     model_types: tuple[str, ...] = ()
     """Architectures that the shipped template is made for, where a model has none."""
     replaces: tuple[str, ...] = ()
-    """Fingerprints of the templates that it stands in for; none: of all that write the syntax."""
+    """Fingerprints of the templates that it stands in for; none: of all whose marks are of no earlier syntax."""
 
     @property
     def shipped_template(self) -> str | None:
@@ -66,7 +66,8 @@ FORMATS: dict[str, Format] = {
         Format(MistralSyntax()),
         Format(DeepSeekSyntax(), "deepseek_v3.jinja", ("deepseek_v2", "deepseek_v3")),
         Format(HarmonySyntax()),
-        Format(Gemma4Syntax()),
+        Format(GEMMA_4),
+        Format(FUNCTION_GEMMA),
         Format(LFM2),
         Format(OLMO3),
         Format(
@@ -86,10 +87,13 @@ CONTROL_LITERALS = frozenset(literal for known in FORMATS.values() for literal i
 def candidates(wanted: str, template: str | None, model_type: str | None) -> Iterator[tuple[Format, str, bool]]:
     """Formats with the text of a template, and whether that is a shipped one; the model's own templates come first."""
     named = list(FORMATS.values()) if wanted == AUTO else [FORMATS[wanted]]
+    written = [known for known in FORMATS.values() if template is not None and known.is_written_by(template)]
     if template is not None:
-        yield from ((known, template, False) for known in named if wanted != AUTO or known.is_written_by(template))
+        yield from ((known, template, False) for known in named if wanted != AUTO or known in written)
     for known in named:
         shipped = known.shipped_template
-        is_meant = (wanted != AUTO and not known.replaces) or known.may_replace(template, model_type)
+        # A model whose template has marks of another syntax was taught that one, also where it cannot be read back.
+        is_own = known.replaces or not written or known is written[0]
+        is_meant = (wanted != AUTO and not known.replaces) or (is_own and known.may_replace(template, model_type))
         if shipped is not None and is_meant:
             yield known, shipped, True
