@@ -245,3 +245,13 @@ def test_a_template_that_writes_other_turns_than_the_shipped_one_is_not_replaced
     with pytest.raises(ChatTemplateError, match="writes turns otherwise than the template that is shipped"):
         open_chat(other, now=SOME_DAY)
     assert open_chat(other, wanted="deepseek_v3", now=SOME_DAY).is_shipped
+
+
+def test_a_template_that_shows_tools_in_its_own_way_is_not_replaced_unless_that_is_wanted() -> None:
+    """A fine-tune of Gemma that was taught calls which are not known here."""
+    folder = folder_of("gemma")
+    shows = "{% for tool in tools %}{{ '<start_of_turn>user\\n' + (tool | tojson) + '<end_of_turn>\\n' }}{% endfor %}"
+    other = dataclasses.replace(folder, template=f"{shows}{folder.template}")
+    with pytest.raises(ChatTemplateError, match="shows tools otherwise than the template that is shipped"):
+        open_chat(other, now=SOME_DAY)
+    assert open_chat(other, wanted="gemma3", now=SOME_DAY).is_shipped

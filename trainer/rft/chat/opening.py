@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -17,9 +18,11 @@ from rft.chat.probe import RoundTrip, prove
 from rft.chat.saved_chat import CHAT_RECORD, ChatRecord, SavedChat, read_saved_chat
 from rft.chat.template import ChatTemplate
 from rft.chat.template_format import TemplateChatFormat
+from rft.chat.template_messages import template_tool
 from rft.chat.thinking import THINK_OPEN
 from rft.chat.thinking_switch import thinking_options, with_effort
 from rft.core.base import JsonObject
+from rft.core.messages import ToolSchema
 
 _CONVERSATION: tuple[JsonObject, ...] = (
     {"role": "system", "content": "Be brief."},
@@ -27,7 +30,9 @@ _CONVERSATION: tuple[JsonObject, ...] = (
     {"role": "assistant", "content": "Because."},
     {"role": "user", "content": "And?"},
 )
-"""That a template writes without tools, where it writes as another does."""
+_TOOL_NAME = "get_reason"
+_TOOL = template_tool(ToolSchema(name=_TOOL_NAME, description="A reason.", parameters={"type": "object"}))
+"""By which it is seen whether a template writes as another does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,23 +133,26 @@ def _open(folder: ModelFolder, known: Format, template: ChatTemplate, is_shipped
 
 
 def _require_same_turns(folder: ModelFolder, shipped: ChatTemplate) -> None:
-    """A model that was taught other turns than the shipped template writes has the marks of its family, and no more.
+    """A model that was taught other turns or tools than the shipped template writes has its marks, and no more.
 
     Raises ChatTemplateError.
     """
     if folder.template is None:
         return
     own = ChatTemplate(folder.template, folder.special_tokens, shipped.options, now=shipped.now)
-    for messages in (_CONVERSATION, _CONVERSATION[1:]):
+    for messages, tools in product((_CONVERSATION, _CONVERSATION[1:]), ((), (_TOOL,))):
         try:
-            written = own.render(messages, (), add_generation_prompt=True)
+            written = own.render(messages, tools, add_generation_prompt=True)
         except ChatTemplateError:
-            continue  # Not every template takes system texts, and some break without tools.
-        if written.strip() != shipped.render(messages, (), add_generation_prompt=True).strip():
+            continue  # Not every template takes system texts, and some break without tools, or with them.
+        if tools and _TOOL_NAME not in written:
+            continue  # It knows no tools.
+        if written.strip() != shipped.render(messages, tools, add_generation_prompt=True).strip():
             raise ChatTemplateError(
-                "the chat template has no place for tool calls as they are known here, and writes turns otherwise than"
-                " the template that is shipped for models with its marks; give the model a template for tool use, or"
-                " name the `chat_format` whose template it shall have"
+                "the chat template has no place for tool calls as they are known here, and"
+                f" {'shows tools' if tools else 'writes turns'} otherwise than the template that is shipped for models"
+                " with its marks; give the model a template for tool use, or name the `chat_format` whose template it"
+                " shall have"
             )
 
 
