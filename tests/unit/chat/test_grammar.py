@@ -1,12 +1,15 @@
 """Whatever is drawn of the tokens that a constraint allows is JSON of its schema, in bytes and in real vocabularies."""
 
 import json
+from functools import cache
 from random import Random
 
 import jsonschema
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from rft.chat.grammar import GrammarConstraint, GrammarNotKept, GrammarVocabulary
 from rft.chat.tokenizer import Tokenizer
@@ -31,16 +34,22 @@ MOST_TOKENS = 2_000
 BYTES = GrammarVocabulary(ByteTokenizer())
 
 
+@cache
+def closing(tokenizer: Tokenizer) -> NDArray[np.int64]:
+    """Ends and closing marks, which are drawn more often than their share: a string may be long."""
+    marks = (token for token in range(tokenizer.vocabulary_size) if tokenizer.token_bytes(token) in b'"}],')
+    return np.array(sorted({*tokenizer.stop_ids, *marks}))
+
+
 def drawn(tokenizer: Tokenizer, constraint: GrammarConstraint, random: Random) -> list[int]:
     """Any token that may come next, until the end."""
     sampled = list[int]()
     while not sampled or sampled[-1] not in tokenizer.stop_ids:
-        bits = constraint.allowed(sampled)
-        allowed = [token for token in range(8 * len(bits)) if bits[token // 8] >> token % 8 & 1]
-        assert allowed
-        # Ends and closing marks more often than their share: a string may be long.
-        ends = [token for token in allowed if token in tokenizer.stop_ids or tokenizer.token_bytes(token) in b'"}],']
-        sampled.append(random.choice(ends if ends and random.random() < 0.5 else allowed))
+        bits = np.frombuffer(constraint.allowed(sampled), dtype=np.uint8)
+        allowed = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
+        assert allowed.size
+        ends = np.intersect1d(allowed, closing(tokenizer), assume_unique=True)
+        sampled.append(int(random.choice(ends if ends.size and random.random() < 0.5 else allowed)))
         assert len(sampled) < MOST_TOKENS
     return sampled
 
