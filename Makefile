@@ -36,7 +36,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 check: install ## formatting, lint, types, import contracts, architecture
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/pyright
+	$(BIN)/pyright --threads 2
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/architecture
 
