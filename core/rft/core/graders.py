@@ -101,6 +101,11 @@ class ScoreModelGrader(GradesTheInvalid):
     sampling_params: SamplingParams = SamplingParams()
     pass_threshold: FiniteFloat | None = None
 
+    @property
+    def grade_of_invalid(self) -> float:
+        """The contract's 0 would be the best grade of a range that ends there: it is no higher than the range's end."""
+        return min(0.0, self.range[0]) if self.invalid_grade is None else self.invalid_grade
+
 
 class LabelModelGrader(GradesTheInvalid):
     """A judge model chooses a label; 1 when it is a passing one, else 0."""

@@ -216,7 +216,10 @@ async def test_a_validation_file_and_a_response_format_are_told_in_the_events(
     job = await client.fine_tuning.jobs.create(**order, validation_file=order["training_file"])
     newest, _, warning, _ = (await client.fine_tuning.jobs.list_events(job.id)).data
     assert newest.message.endswith(f"and validation file: {job.validation_file}")
-    assert (warning.level, "does not fit response_format is graded 0" in warning.message) == ("info", True)
+    assert (
+        warning.level,
+        "does not fit response_format is graded 0, the grader's invalid_grade" in warning.message,
+    ) == ("info", True)
     assert warning.data == {"code": "response_format"}
     order["method"]["reinforcement"]["response_format"] = {"type": "text"}
     asked_for_nothing = await client.fine_tuning.jobs.create(**order)

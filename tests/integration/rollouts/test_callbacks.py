@@ -156,15 +156,25 @@ async def test_callbacks_are_signed_idempotent_and_carry_the_tools_headers() -> 
         await it.callbacks.started(item=ITEM, trace_id="trace_1")
         for call in it.endpoint.calls:
             Webhook(SECRET).verify(call.body, dict(call.headers))
-            assert call.headers["idempotency-key"] == "trace_1/rollout.started"
         assert {call.path: call.headers["x-key"] for call in it.endpoint.calls} == {
             "/host": "shell-secret",
             "/db-host": "db-secret",
         }
         assert {(attempt.stage, attempt.endpoint, attempt.call_id) for attempt in it.attempts} == {
-            (Stage.TOOL, "shell", "rollout.started"),
-            (Stage.TOOL, "db", "rollout.started"),
+            (Stage.TOOL, "shell", "rollout.started.shell"),
+            (Stage.TOOL, "db", "rollout.started.db"),
         }
+
+
+async def test_hosts_are_told_under_keys_of_their_own_as_one_server_may_take_none_twice() -> None:
+    async with host() as it:
+        await it.callbacks.started(item=ITEM, trace_id="trace_1")
+        await it.callbacks.tell_end(trace_id="trace_1", outcome=GRADE)
+        keys = [call.headers["idempotency-key"] for call in it.endpoint.calls]
+        assert {call.headers["webhook-id"] for call in it.endpoint.calls} == {*keys}
+        assert sorted(keys) == [
+            f"trace_1/rollout.{kind}.{tool}" for kind in ("ended", "started") for tool in ("db", "shell")
+        ]
 
 
 async def test_a_beginning_that_fails_after_all_retries_is_the_endpoints_failure() -> None:

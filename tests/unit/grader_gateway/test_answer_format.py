@@ -12,12 +12,21 @@ from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
-from rft.core.graders import EndpointGrader, GraderSpec, MultiGrader, PythonGrader, RulerGrader, StringCheckGrader
+from rft.core.graders import (
+    EndpointGrader,
+    GraderSpec,
+    JudgeMessage,
+    MultiGrader,
+    PythonGrader,
+    RulerGrader,
+    ScoreModelGrader,
+    StringCheckGrader,
+)
 from rft.core.messages import Message, Role
 from rft.core.response_format import ResponseFormat
 from rft.core.spec import RetryBudget, RunSecrets
 from rft.egress.endpoint_client import EndpointClient
-from rft.grader_gateway.answer_format import AnswerFormat, RanksWhatFits, as_graded
+from rft.grader_gateway.answer_format import AnswerFormat, RanksWhatFits, as_graded, misfit_grade
 from rft.grader_gateway.build import open_grader
 from rft.grader_gateway.contract import answer_of, to_sample
 from rft.grader_gateway.grader import HasStandingGrades, close_grader
@@ -99,6 +108,15 @@ async def test_a_built_in_grader_is_not_asked_about_a_misfit(invalid_grade: floa
     assert (grade.reward, grade.is_invalid, grade.scores) == (invalid_grade, True, {"check": invalid_grade})
     assert grade.model_errors == ("sample_parse_error",)
     assert "not JSON" in (grade.error_details or "")
+
+
+def test_a_judge_that_takes_points_off_is_not_asked_of_a_misfit_which_gets_its_worst() -> None:
+    """The contract's 0 would be the best that there is, and the policy would learn to break the format."""
+    message = JudgeMessage(role="user", content="{{ sample.output_text }}")
+    spec = ScoreModelGrader(name="judge", model="m", input=(message,), range=(-10.0, 0.0))
+    assert misfit_grade(spec, "not JSON").reward == -10.0
+    assert misfit_grade(spec.model_copy(update={"invalid_grade": -3.0}), "not JSON").reward == -3.0
+    assert misfit_grade(spec.model_copy(update={"range": (1.0, 5.0)}), "not JSON").reward == 0.0
 
 
 async def test_a_fitting_answer_is_judged_by_the_grader_itself() -> None:

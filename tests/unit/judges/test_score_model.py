@@ -161,14 +161,17 @@ async def test_a_wrong_key_is_a_failure_that_does_not_repeat_the_key(court: Cour
     assert "sk-judge" not in failed.model_dump_json()
 
 
-async def test_an_answer_that_lacks_what_a_template_names_gets_the_worst_score_without_asking(court: Court) -> None:
+@pytest.mark.parametrize(("ordered", "worst"), [((1.0, 5.0), 0.0), ((-10.0, 0.0), -10.0), ((-1.0, 1.0), -1.0)])
+async def test_an_answer_that_lacks_what_a_template_names_gets_no_more_than_the_worst_score_without_asking(
+    court: Court, ordered: tuple[float, float], worst: float
+) -> None:
     judge = ScriptedJudge(verdict(5))
     message = JudgeMessage(role="user", content="{{ sample.output_json.total }}")
 
-    graded = await grade(court, judge, SPEC.model_copy(update={"input": (message,), "range": (1.0, 5.0)}), "no JSON")
+    graded = await grade(court, judge, SPEC.model_copy(update={"input": (message,), "range": ordered}), "no JSON")
 
     assert isinstance(graded, Grade)
-    assert (graded.reward, graded.model_errors, graded.is_invalid) == (1.0, ("sample_parse_error",), True)
+    assert (graded.reward, graded.model_errors, graded.is_invalid) == (worst, ("sample_parse_error",), True)
     assert judge.calls == []
 
 

@@ -90,6 +90,18 @@ async def set_scene(request: pytest.FixtureRequest) -> AsyncIterator[SetScene]:
         yield make
 
 
+@pytest.mark.parametrize("status", [200, 404])
+async def test_an_output_is_data_also_where_a_key_is_a_word_of_it(status: int) -> None:
+    """What the model is graded on; only keys that are nothing else are taken out."""
+    body = b'{"output": "no orders of 2025; there are orders of 2024"}'
+    endpoint = ScriptedEndpoint(faults=FaultSequence([Fault(FaultKind.STATUS, status=status, body=body)]))
+    async with LoopbackEndpoint(endpoint) as server, EndpointClient(HttpClient(), limits=Limits.fixed(8)) as client:
+        tool = ToolServer(name="echo", server_url=server.tool_url)
+        gateway = HttpToolGateway(client, [tool], headers={"echo": {"X-Api-Key": "orders"}})
+        result = await Scene(endpoint, gateway).call()
+    assert result.output == "no orders of 2025; there are orders of 2024"
+
+
 @pytest.mark.parametrize("form", [HttpToolGateway, RemoteToolGateway])
 def test_it_is_what_the_agent_loop_asks_for(form: type[HttpToolGateway | RemoteToolGateway]) -> None:
     asked, offered = inspect.signature(ToolGateway.call), inspect.signature(form.call)

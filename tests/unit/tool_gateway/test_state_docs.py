@@ -88,6 +88,11 @@ async def test_rollouts_know_nothing_of_each_other_and_one_that_did_nothing_is_g
     assert await job.add("ink", trace_id="trace_2", call_id="call_1") == "in the cart: ink"
 
 
+async def test_what_a_restart_lost_is_not_begun_anew_in_the_middle_of_a_conversation(job: Job) -> None:
+    assert await job.add("pen", trace_id="trace_1", call_id="call_2") is None
+    assert await job.score("trace_1") == FailureCode.SERVER_ERROR
+
+
 async def test_what_has_ended_is_freed_and_not_graded_zero(job: Job) -> None:
     await job.callbacks.started(item=ITEM, trace_id="trace_1")
     await job.add("pen", trace_id="trace_1", call_id="call_1")

@@ -15,6 +15,7 @@ from rft.trainer.run_health import (
     check_code,
     check_evaluation,
     check_step,
+    judge_unjudged,
     judge_update,
     platform_failure_notice,
 )
@@ -66,6 +67,31 @@ def test_answers_of_which_nearly_none_could_be_judged_are_told_in_place_of_hard_
     assert notice.data == {"steps": 1, "answers": {"grades": 2, "sample_parse_error": 2}}
     [other] = check_step(RunHealth(), [unfit, silent], step=1, is_last=True).notices
     assert other.data == {"steps": 1}, "half of them are no reason"
+
+
+def test_answers_that_are_worth_more_unjudged_than_judged_are_told_of_once() -> None:
+    """A grader that takes points off, and the contract's 0 for what it is not asked of."""
+    misfit = Grade(
+        reward=0.0, grader="g", model_errors=("sample_parse_error",), error_details="no JSON", is_invalid=True
+    )
+    [judged] = groups([-2.0, -3.0, 0.0])
+    unfit = Group(0, (*judged.rollouts[:2], replace(judged.rollouts[2], outcome=misfit)))
+    first = judge_unjudged(RunHealth(), [unfit, *groups([0.0, 1.0])], step=3)
+    [notice] = first.notices
+    assert (notice.level, notice.code) == ("warn", "unjudged_rewarded")
+    assert notice.data == {"step": 3, "rewarded": 1, "sample_parse_error": 1}
+    assert "In step 3, 1 answers" in notice.message
+    assert "Order an `invalid_grade` below" in notice.message
+    assert judge_unjudged(first.health, [unfit], step=4).notices == ()
+    assert RunHealth.model_validate_json(first.health.model_dump_json()) == first.health
+
+
+@pytest.mark.parametrize("rewards", [[0.5, 0.0], [-2.0, -2.0], [0.0, 0.0]])
+def test_unjudged_answers_that_are_no_better_than_judged_ones_are_not_told_of(rewards: list[float | None]) -> None:
+    [judged] = groups(rewards)
+    misfit = Grade(reward=rewards[1] or 0.0, grader="g", model_errors=("sample_parse_error",), is_invalid=True)
+    unfit = Group(0, (judged.rollouts[0], replace(judged.rollouts[1], outcome=misfit)))
+    assert judge_unjudged(RunHealth(), [unfit, *groups([-1.0, 1.0])], step=3).notices == ()
 
 
 def test_silence_after_a_signal_is_no_news() -> None:

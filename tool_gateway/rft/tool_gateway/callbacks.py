@@ -37,6 +37,12 @@ class _Host:
     ends: Endpoint
     """The same for `rollout.ended`."""
     tools: tuple[str, ...]
+    is_only: bool
+    """No other is told of the same rollouts."""
+
+    def call_id(self, kind: str) -> str:
+        """Of its own among all hosts, which may be one server that takes no key twice."""
+        return kind if self.is_only else f"{kind}.{self.tools[0]}"
 
 
 class RolloutCallbacks:
@@ -65,7 +71,7 @@ class RolloutCallbacks:
         self._ends.expect(trace_id)
         outcomes = await asyncio.gather(
             *(
-                self._post(host.endpoint, self._body(STARTED, host, trace_id, item=item), trace_id, STARTED)
+                self._post(host, STARTED, self._body(STARTED, host, trace_id, item=item), trace_id)
                 for host in self._hosts
             )
         )
@@ -97,7 +103,7 @@ class RolloutCallbacks:
         """
         told = _outcome(outcome)
         failures = await asyncio.gather(
-            *(self._post(host.ends, self._body(ENDED, host, trace_id, **told), trace_id, ENDED) for host in self._hosts)
+            *(self._post(host, ENDED, self._body(ENDED, host, trace_id, **told), trace_id) for host in self._hosts)
         )
         for failure in failures:
             if failure is not None:
@@ -108,14 +114,15 @@ class RolloutCallbacks:
             for host, failure in zip(self._hosts, failures, strict=True)
         )
 
-    async def _post(self, endpoint: Endpoint, body: JsonObject, trace_id: str, call_id: str) -> Failure | None:
+    async def _post(self, host: _Host, kind: str, body: JsonObject, trace_id: str) -> Failure | None:
+        endpoint = host.ends if kind == ENDED else host.endpoint
         try:
             answer = await self._client.post_json(
-                endpoint, body, trace_id=trace_id, call_id=call_id, read=self._read, owner=self._job_id
+                endpoint, body, trace_id=trace_id, call_id=host.call_id(kind), read=self._read, owner=self._job_id
             )
         except Exception as error:
-            log.exception("%s of %s broke on our side", call_id, trace_id)
-            message = f"{call_id} could not be told by us ({type(error).__name__}: {error})"
+            log.exception("%s of %s broke on our side", kind, trace_id)
+            message = f"{kind} could not be told by us ({type(error).__name__}: {error})"
             return Failure(
                 stage=Stage.TOOL,
                 code=FailureCode.INTERNAL_ERROR,
@@ -149,11 +156,17 @@ def _hosts(tools: Sequence[ToolServer], headers: Mapping[str, Mapping[str, str]]
     for tool in tools:
         if tool.callback_url is not None:
             by_url.setdefault(tool.callback_url, []).append(tool)
-    return [_host(url, named, tools, headers) for url, named in by_url.items()]
+    is_only = len(by_url) == 1
+    return [_host(url, named, tools, headers, is_only=is_only) for url, named in by_url.items()]
 
 
 def _host(
-    url: str, named: Sequence[ToolServer], tools: Sequence[ToolServer], headers: Mapping[str, Mapping[str, str]]
+    url: str,
+    named: Sequence[ToolServer],
+    tools: Sequence[ToolServer],
+    headers: Mapping[str, Mapping[str, str]],
+    *,
+    is_only: bool,
 ) -> _Host:
     # A cap of the owner's on calls at this address means all of them, from the first on.
     called_there = [tool for tool in tools if endpoint_key(tool.server_url) == endpoint_key(url)]
@@ -169,5 +182,5 @@ def _host(
     )
     names = tuple(tool.name for tool in named)
     if endpoint.max_concurrency is not None or endpoint.rate_limit is not None:
-        return _Host(endpoint, endpoint, names)
-    return _Host(replace(endpoint, lane=Lane.BEGINNINGS), replace(endpoint, lane=Lane.ENDS), names)
+        return _Host(endpoint, endpoint, names, is_only)
+    return _Host(replace(endpoint, lane=Lane.BEGINNINGS), replace(endpoint, lane=Lane.ENDS), names, is_only)

@@ -106,11 +106,10 @@ class HttpToolGateway:
             output = read_reply(reply)
             if isinstance(output, AttemptFailure):
                 return output
-            # Data, which is graded and trained on: no word of it may go.
-            return _Shown(_storable(redact_keys(output, endpoint.keys)), status=reply.status)
+            return _Shown(_data(output, endpoint), status=reply.status)
         code, output = http_mistake(reply.status), read_output(reply.body)
         if output is not None:
-            return _Shown(_storable(redact(output, endpoint.secrets)), code, reply.status)
+            return _Shown(_data(output, endpoint), code, reply.status)
         if refusal.code is not FailureCode.REJECTED:
             return refusal
         suspicion = refusal.message if reply.status in NOT_FOUND_STATUSES else None
@@ -177,6 +176,11 @@ def _suspected(shown: _Shown, endpoint: Endpoint) -> Failure | None:
         endpoint=endpoint.name,
         status=shown.status,
     )
+
+
+def _data(output: str, endpoint: Endpoint) -> str:
+    """An `output` as the model reads it: it is graded and trained on, so that no word of it may go but whole keys."""
+    return _storable(redact_keys(output, endpoint.keys))
 
 
 def _storable(text: str) -> str:

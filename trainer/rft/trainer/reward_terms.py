@@ -30,8 +30,8 @@ _CHANGES_NO_REWARD = {
 _OF_SERVERS = set(VllmSpec.model_fields) - {"max_context_tokens"}
 
 
-_SHOWN_SINCE = "output_json is null without a response_format"
-"""What changed last of it: verdicts of releases before and after do not belong in one group."""
+_SHOWN_SINCE = "what no judge is asked of is no better than its range"
+"""What changed last of it, or of grades: verdicts of releases before and after do not belong in one group."""
 
 
 def reward_terms(spec: RunSpec) -> str:

@@ -39,6 +39,7 @@ from rft.trainer.run_health import (
     check_step,
     endpoint_down,
     judge_tools,
+    judge_unjudged,
     order_at_fault,
     platform_failure_notice,
 )
@@ -128,6 +129,7 @@ class Rounds:
         counted = rollout_stats(done.all_groups, done.replaced)
         stats = counted.model_copy(update={"resampled_rollouts": done.resampled})
         self._apply(judge_tools(self.health, done.all_groups, step=step))
+        self._apply(judge_unjudged(self.health, done.groups, step=step))
         self._tell_lost(done, stats, f"step {step}")
         self._tell_notices(check_code(done.groups, step=step, is_trained_on=True))
         verdict = check_step(self.health, done.groups, step=step, is_last=step == wanted.steps)

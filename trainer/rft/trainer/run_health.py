@@ -20,7 +20,7 @@ from rft.rollouts.lost_rounds import lost
 from rft.trainer.code_errors import code_errors
 from rft.trainer.early_stop import EvaluatedStep
 from rft.trainer.tool_answers import FailedCalls, nearly_all_failed, refused_calls
-from rft.trainer.unjudged_answers import UnjudgedAnswers, nearly_all_unjudged
+from rft.trainer.unjudged_answers import UnjudgedAnswers, nearly_all_unjudged, rewarded_unjudged
 
 _PATIENCE = 2
 """This many in a row are an answer, one may be bad luck."""
@@ -41,6 +41,8 @@ class RunHealth(Record):
     """Whether any step had something to learn from."""
     refusals_told: tuple[str, ...] = ()
     """Tools, each with a status, of which was told that they refuse nearly every call."""
+    unjudged_told: bool = False
+    """Whether it was told that answers without a judgment are graded above judged ones."""
     evaluated: tuple[EvaluatedStep, ...] = ()
     train_rewards: tuple[float, ...] = ()
     """Of the steps since the last evaluation."""
@@ -115,6 +117,17 @@ def judge_tools(health: RunHealth, groups: Sequence[Group], *, step: int) -> Ver
         return Verdict(health, is_trainable=False)
     told = (*health.refusals_told, *about)
     return Verdict(health.model_copy(update={"refusals_told": told}), is_trainable=False, notices=notices)
+
+
+def judge_unjudged(health: RunHealth, groups: Sequence[Group], *, step: int) -> Verdict:
+    """After the rollouts of a training step: answers that are worth more unjudged than judged are told of once."""
+    found = None if health.unjudged_told else rewarded_unjudged(groups)
+    if found is None:
+        return Verdict(health, is_trainable=False)
+    message = f"In step {step}, {found.message} Order an `invalid_grade` below what the grader gives."
+    notice = Notice(level="warn", code="unjudged_rewarded", message=message, data={"step": step, **found.data})
+    told = health.model_copy(update={"unjudged_told": True})
+    return Verdict(told, is_trainable=False, notices=(notice,))
 
 
 def check_code(groups: Sequence[Group], *, step: int, is_trained_on: bool) -> tuple[Notice, ...]:

@@ -16,6 +16,12 @@ const PURPOSES: Record<string, string> = {
   "rollout.ended": "told of the end",
 };
 
+/** Where several hosts are told, the first of a host's tools follows. */
+function purposeOf({ call_id, stage }: Attempt): string {
+  const told = Object.keys(PURPOSES).find((name) => call_id === name || call_id.startsWith(`${name}.`));
+  return (told && PURPOSES[told]) ?? stage;
+}
+
 /** Attempts call by call, in the order of their first attempts. */
 export function calls(attempts: readonly Attempt[]): Call[] {
   const found = new Map<string, Call>();
@@ -24,7 +30,7 @@ export function calls(attempts: readonly Attempt[]): Call[] {
     const call = found.get(key) ?? {
       id: attempt.call_id,
       endpoint: attempt.endpoint,
-      purpose: PURPOSES[attempt.call_id] ?? attempt.stage,
+      purpose: purposeOf(attempt),
       attempts: [],
     };
     call.attempts.push(attempt);

@@ -36,7 +36,7 @@ class ScoreModelJudge(ModelJudge):
                 instruction=_INSTRUCTION.format(low=low, high=high),
                 schema=steps_and({"type": "number"}),
                 read=lambda text: read_score(text, low, high),
-                worst=low if spec.invalid_grade is None else spec.invalid_grade,
+                worst=spec.grade_of_invalid,
             ),
         )
 

@@ -37,6 +37,7 @@ from rft.platform.orders.grader_specification import (
     grader_targets,
     refuse_unfillable_templates,
     refuse_without_judge,
+    to_grader_spec,
     with_name,
 )
 from rft.platform.orders.model_checks import look_at_model
@@ -97,7 +98,8 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
         is_stale = order.method.reinforcement.hyperparameters.max_staleness != 0
         settings = services.settings
         is_weighted = is_stale or not is_in_trainers_arithmetic(settings.engine, settings.base_dtype)
-        await _first_events(uow, order, job.id, look.check, is_weighted=is_weighted)
+        invalid = to_grader_spec(order.method.reinforcement.grader, settings).grade_of_invalid
+        await _first_events(uow, order, job.id, look.check, is_weighted=is_weighted, grade_of_invalid=invalid)
         await add_warnings(uow.connection, job.id, warnings, key="order")
         uow.enqueue(VALIDATE_JOB, job.id)
         row = await JobRepository(uow.connection).get(job.id)
@@ -212,7 +214,13 @@ def _with_grader_name(method: Method, name: str) -> Method:
 
 
 async def _first_events(
-    uow: UnitOfWork, order: JobCreate, job_id: str, model: ModelCheck | None, *, is_weighted: bool
+    uow: UnitOfWork,
+    order: JobCreate,
+    job_id: str,
+    model: ModelCheck | None,
+    *,
+    is_weighted: bool,
+    grade_of_invalid: float,
 ) -> None:
     await add_event(uow.connection, job_id, f"Created fine-tuning job: {job_id}", key="created")
     response_format = order.method.reinforcement.response_format
@@ -220,8 +228,8 @@ async def _first_events(
         await add_event(
             uow.connection,
             job_id,
-            "An answer that does not fit response_format is graded 0, or the grader's invalid_grade. The policy is not"
-            " held to it while it answers: say in the prompts what is wanted",
+            f"An answer that does not fit response_format is graded {grade_of_invalid:g}, the grader's invalid_grade."
+            " The policy is not held to it while it answers: say in the prompts what is wanted",
             data={"code": "response_format"},
             key="response-format",
         )
