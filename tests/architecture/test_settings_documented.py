@@ -3,6 +3,7 @@
 import ast
 import itertools
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,19 @@ def test_every_setting_is_in_the_example_environment_with_its_default(page: str)
     fields = EXAMPLES[page].model_fields
     told = {name: value for name, value in listed(page).items() if name not in NOT_SETTINGS}
     assert told == {name.upper(): as_written(field) for name, field in fields.items()}
+
+
+@pytest.mark.parametrize("page", EXAMPLES)
+def test_an_example_environment_whose_lines_all_hold_is_that_of_the_defaults(
+    page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind: type[Any] = EXAMPLES[page]
+    for name in [name for name in os.environ if name.startswith("RFT_")]:
+        monkeypatch.delenv(name)
+    plain = kind()
+    for name, value in listed(page).items():
+        monkeypatch.setenv(f"RFT_{name}", value)
+    assert kind() == plain
 
 
 def test_the_gateways_page_tells_each_setting_of_a_service_with_its_default() -> None:

@@ -1,5 +1,8 @@
 """What is wrong with the environment that settings are read from: one line, with variables and no values. Pure."""
 
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+
 from pydantic import AliasChoices, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsError
@@ -32,3 +35,16 @@ def _variable(settings: type[BaseSettings], field: str) -> str:
     """The environment variable that sets it."""
     is_bare = isinstance(settings.model_fields[field].validation_alias, AliasChoices)
     return field.upper() if is_bare else f"RFT_{field.upper()}"
+
+
+def unknown_variables(
+    environment: Iterable[str], *settings: type[BaseSettings], others: Collection[str] = ()
+) -> list[str]:
+    """A sentence for each variable that looks like one of these settings, or of `others` that are read, and is none."""
+    known = {_variable(each, field) for each in settings for field in each.model_fields} | {*others}
+    return [_unknown(name, known) for name in sorted(environment) if name.startswith("RFT_") and name not in known]
+
+
+def _unknown(name: str, known: Collection[str]) -> str:
+    alike = get_close_matches(name, sorted(known), n=1, cutoff=0.8)
+    return f"{name} is no setting{f'; did you mean {alike[0]}?' if alike else ''}"

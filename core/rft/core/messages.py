@@ -125,3 +125,9 @@ class ToolResult(Record):
     """HTTP attempts made; 0 when the call was never sent."""
     output_tokens: int = 0
     """Length of `output` in policy tokens, filled by the rollout loop."""
+
+
+def unknown_tool_output(name: str, tools: Sequence[ToolSchema]) -> str:
+    """What the model reads of a call of a tool that it was not told of."""
+    known = ", ".join(tool.name for tool in tools) or "none"
+    return f"Error: There is no tool named {name[:100]!r}. Tools: {known}."

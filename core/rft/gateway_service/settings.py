@@ -11,7 +11,9 @@ from rft.core.log_level import LogLevel
 class ServiceSettings(BaseSettings):
     """Read from `RFT_<NAME>`."""
 
-    model_config = SettingsConfigDict(env_prefix="RFT_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="RFT_", frozen=True, extra="ignore", env_ignore_empty=True, allow_inf_nan=False
+    )
 
     gateway_token: SecretStr | None = None
     """What callers must show. Unset: the service listens on this machine's own addresses only."""
@@ -25,7 +27,7 @@ class ServiceSettings(BaseSettings):
     """A reply beyond this is not read: a tool's is a 413 to the model, a grader's a failure."""
     has_adaptive_limits: bool = True
     """Let calls in flight follow what each endpoint bears, with a circuit breaker, below `max_calls_in_flight`."""
-    hold_max_s: float = 3600.0
+    hold_max_s: float = Field(default=3600.0, ge=0)
     """Calls wait for an endpoint that is down for this long, and a minute; then they fail at once."""
     allow_loopback: bool = True
     """Whether tools and graders may live on this machine."""

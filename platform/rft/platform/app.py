@@ -212,6 +212,8 @@ def _lifespan(config: Settings, enqueuer: Enqueuer | None, *, has_reconciler: bo
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        if enqueuer is None and config.broker_url is None:
+            raise ValueError("BROKER_URL is not set: `rft up` starts an embedded queue and sets it")
         allow_many_open_files()  # Whoever starts uvicorn by hand has the few that a shell or a service begins with.
         # A burst of requests that takes all connections must not keep lost jobs lost.
         async with Database(url) as database, Database(url, max_connections=1) as own_connection:

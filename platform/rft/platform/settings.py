@@ -5,6 +5,7 @@ Every field is documented here and nowhere else.
 
 import os
 import socket
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,12 +15,17 @@ from pydantic import AfterValidator, AliasChoices, Field, IPvAnyNetwork, Validat
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
-from rft.core.bad_settings import bad_setting
+from rft.core.bad_settings import bad_setting, unknown_variables
 from rft.core.chat_spec import BaseModelSetting
 from rft.core.devices import parse_devices
 from rft.core.egress_settings import EgressSettings
 from rft.core.log_level import LogLevel
-from rft.core.spec import MAX_IMPORTANCE_GAP, BaseDtype, ShardBase
+from rft.core.server_urls import broker_url_problem, database_url_problem
+from rft.core.spec import MAX_IMPORTANCE_GAP, BaseDtype, Engine, ShardBase
+from rft.gateway_service.settings import ServiceSettings
+
+_OTHER_VARIABLES = frozenset({"RFT_BASE_URL", "RFT_API_KEY", "RFT_DATABASE_URL", "RFT_BROKER_URL", "RFT_GATEWAY_HOST"})
+"""Read elsewhere, by the command line as a client, or under another name."""
 
 
 def _default_home() -> Path:
@@ -38,19 +44,43 @@ def _devices(text: str | None) -> str | None:
     return text
 
 
+def _refused_by(problem_of: Callable[[str], str | None], kind: str) -> AfterValidator:
+    """Refuses what has a problem, in words without the value."""
+
+    def checked(value: str | None) -> str | None:
+        problem = problem_of(value) if value else None
+        if problem is not None:
+            raise PydanticCustomError(kind, "{problem}", {"problem": problem})
+        return value
+
+    return AfterValidator(checked)
+
+
+def _engine_problem(engine: str) -> str | None:
+    if engine in (*Engine,) or ":" in engine:
+        return None
+    return "it must be transformers, vllm, or package.module:factory"
+
+
 class Settings(BaseSettings):
     """Read from `RFT_<NAME>`; `DATABASE_URL` and `BROKER_URL` also without the prefix."""
 
-    model_config = SettingsConfigDict(env_prefix="RFT_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="RFT_", frozen=True, extra="ignore", env_ignore_empty=True, allow_inf_nan=False
+    )
 
     home: Annotated[Path, Field(default_factory=_default_home)]
     """Where all state lives: database, files, runs, the starter policy."""
     database_url: Annotated[
-        str | None, Field(default=None, validation_alias=AliasChoices("DATABASE_URL", "RFT_DATABASE_URL"))
+        str | None,
+        Field(default=None, validation_alias=AliasChoices("DATABASE_URL", "RFT_DATABASE_URL")),
+        _refused_by(database_url_problem, "database_url"),
     ]
     """PostgreSQL 15 or newer. Unset: an embedded server under `home`."""
     broker_url: Annotated[
-        str | None, Field(default=None, validation_alias=AliasChoices("BROKER_URL", "RFT_BROKER_URL"))
+        str | None,
+        Field(default=None, validation_alias=AliasChoices("BROKER_URL", "RFT_BROKER_URL")),
+        _refused_by(broker_url_problem, "broker_url"),
     ]
     """`redis://`, `rediss://`, `redis+socket://` or `amqp://`. Unset: an embedded Valkey under `home`."""
     host: str = "127.0.0.1"
@@ -84,7 +114,7 @@ class Settings(BaseSettings):
     """Samples of one run of an eval that are graded at once; a model may take fewer."""
     max_launches_without_progress: int = Field(default=4, ge=1)
     """A job whose trainer died this often without finishing a step has failed."""
-    trainer_grace_s: float = 10.0
+    trainer_grace_s: float = Field(default=10.0, ge=0)
     """How long a trainer that is asked to stop may take before it is killed."""
     trainer_silence_s: float = Field(default=3600.0, ge=0)
     """A trainer that reports nothing for so long, and is not held, is killed and started again; 0: never."""
@@ -100,17 +130,17 @@ class Settings(BaseSettings):
     baselines_max_s: float = Field(default=1800.0, gt=0)
     """How long a job's training may wait for all its baselines to be measured."""
 
-    tool_timeout_s: float = 600.0
+    tool_timeout_s: float = Field(default=600.0, gt=0)
     """Deadline of one attempt of a tool call."""
-    grader_timeout_s: float = 600.0
+    grader_timeout_s: float = Field(default=600.0, gt=0)
     """Deadline of one attempt of a grade."""
     max_retries: int = Field(default=3, ge=0)
     """Retries of one call to an endpoint, after the first attempt."""
-    retry_total_s: float = 1800.0
+    retry_total_s: float = Field(default=1800.0, ge=0)
     """All attempts of one call and the waits between them."""
-    retry_first_wait_s: float = 0.5
+    retry_first_wait_s: float = Field(default=0.5, ge=0)
     """First wait between attempts; doubles each time, with full jitter."""
-    rollout_deadline_s: float = 3600.0
+    rollout_deadline_s: float = Field(default=3600.0, gt=0)
     """Deadline of one rollout, sampling, tools and grading together."""
     rollout_max_tokens: int = Field(default=4096, ge=1)
     """Tokens the policy may sample in one rollout."""
@@ -122,9 +152,9 @@ class Settings(BaseSettings):
     """A reply beyond this is not read: a tool's is a 413 to the model, a grader's a failure."""
     has_adaptive_limits: bool = True
     """Let calls in flight follow what each endpoint bears, with a circuit breaker, below `max_calls_in_flight`."""
-    hold_excluded_share: float = 0.25
+    hold_excluded_share: float = Field(default=0.25, gt=0, le=1)
     """A step of which a larger share ended in endpoint failures is held until the endpoint recovers."""
-    hold_max_s: float = 3600.0
+    hold_max_s: float = Field(default=3600.0, ge=0)
     """A job that was held for longer at one go fails."""
     platform_failure_share: float = Field(default=0.25, ge=0, le=1)
     """A step of which the platform lost a larger share is rolled out anew; if that happens again, the job pauses."""
@@ -145,13 +175,13 @@ class Settings(BaseSettings):
     """OpenAI-compatible server that answers for model graders, ending in `/v1`. Unset: such graders are refused."""
     judge_api_key: str | None = None
     """Its key."""
-    judge_timeout_s: float = 120.0
+    judge_timeout_s: float = Field(default=120.0, gt=0)
     """Deadline of one call to the judge."""
     judge_max_concurrency: int = Field(default=64, ge=1)
     """Calls to the judge in flight at most."""
     rehearsal_max_rollouts: int = Field(default=2048, ge=1)
     """Rollouts of a rehearsal at most; a larger burst is played in part."""
-    rehearsal_max_s: float = 300.0
+    rehearsal_max_s: float = Field(default=300.0, gt=0)
     """A rehearsal that takes longer is broken off and reported as far as it came."""
     dry_run_grade_s: float = Field(default=20.0, gt=0)
     """What one grade of a python grader may take in a dry run: somebody waits for it. Jobs give it its own time."""
@@ -159,16 +189,16 @@ class Settings(BaseSettings):
     """Names that the API may be asked by (the `Host` header), beside `localhost`, loopback addresses, `RFT_HOST` and
     the host of `RFT_PLATFORM_URL`; others are refused. Unset: any, since `/v1` asks for a key. Gateway services without
     a token always check. JSON."""
-    probe_timeout_s: float = 5.0
+    probe_timeout_s: float = Field(default=5.0, gt=0)
     """How long a tool or grader URL may take to answer when a job is created."""
     allow_loopback: bool = True
     """Whether tools and graders may live on this machine."""
     allow_cidrs: tuple[IPvAnyNetwork, ...] = ()
     """Private networks that tools and graders may live in, e.g. `["10.1.0.0/16"]`; there also without https. JSON."""
 
-    learning_rate: float = 5e-5
+    learning_rate: float = Field(default=5e-5, gt=0)
     """Learning rate of the adapter at learning_rate_multiplier 1, for all base models but the starter."""
-    engine: str = "transformers"
+    engine: Annotated[str, _refused_by(_engine_problem, "engine")] = "transformers"
     """What samples: `transformers`, `vllm`, or `package.module:factory`."""
     vllm_servers: tuple[str, ...] = ()
     """vLLM servers that the engine `vllm` samples with, each by its own address, e.g. `["http://10.0.0.7:8000"]`.
@@ -218,7 +248,7 @@ class Settings(BaseSettings):
     micro_batch_tokens: int | None = Field(default=None, ge=1)
     """Tokens, padding included, that an update computes at once. Unset: found by the free memory. Changes no result
     beyond rounding."""
-    max_importance_gap: float = Field(default=MAX_IMPORTANCE_GAP, gt=0, allow_inf_nan=False)
+    max_importance_gap: float = Field(default=MAX_IMPORTANCE_GAP, gt=0)
     """A step on whose tokens the log-probabilities of trainer and engine differ by more on average is not trained on:
     its job is paused. Orders and `resume` may name another limit."""
     log_level: LogLevel = "INFO"
@@ -296,3 +326,8 @@ def settings() -> Settings:
         return Settings()  # pyright: ignore[reportCallIssue]
     except (SettingsError, ValidationError) as problem:
         raise bad_setting(Settings, problem) from problem
+
+
+def settings_warnings() -> list[str]:
+    """What the environment sets that no process of the platform reads: what is misspelt has no effect."""
+    return unknown_variables(os.environ, Settings, ServiceSettings, others=_OTHER_VARIABLES)

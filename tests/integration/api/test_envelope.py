@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 from openai import (
@@ -67,6 +68,20 @@ async def test_unknown_urls_are_in_the_envelope(client: AsyncOpenAI, path: str) 
     error = raised.value
     assert (error.type, error.code) == ("invalid_request_error", "unknown_url")
     assert f"Invalid URL (GET /v1{path})" in error.message
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", None])
+async def test_json_that_is_sent_as_something_else_is_told_by_the_header_that_it_lacks(
+    client: AsyncOpenAI, kind: str | None
+) -> None:
+    """As curl sends what `-d` names."""
+    headers = {"Authorization": f"Bearer {client.api_key}"} | ({} if kind is None else {"Content-Type": kind})
+    async with httpx.AsyncClient(base_url=str(client.base_url), headers=headers, timeout=60) as plain:
+        reply = await plain.post("fine_tuning/jobs", content=b'{"model": "starter"}')
+    error = reply.json()["error"]
+    assert (reply.status_code, error["type"], error["code"]) == (400, "invalid_request_error", "invalid_json")
+    assert "with the header `Content-Type: application/json`" in error["message"]
+    assert (kind or "which is missing") in error["message"]
 
 
 async def test_wrong_methods_are_in_the_envelope(client: AsyncOpenAI) -> None:

@@ -287,7 +287,9 @@ def test_the_synchronous_client_reads_a_run(stage: Stage) -> None:
         eval_id = client.evals.create(data_source_config=CUSTOM, testing_criteria=[EXACT]).id
         made = client.evals.runs.create(eval_id, data_source=inline(RIGHT), metadata={"a": "b"})
         assert (made.status, made.metadata, made.object) == ("queued", {"a": "b"}, "eval.run")
-        assert made.report_url.endswith(f"/evals/{eval_id}/runs/{made.id}")
+        page = f"/evals/{eval_id}/runs/{made.id}"
+        assert made.report_url.endswith(page)
+        assert not made.report_url.endswith(f"/v1{page}"), "the dashboard's, for people"
         assert [run.id for run in client.evals.runs.list(eval_id, limit=1)] == [made.id]
         assert list(client.evals.runs.output_items.list(made.id, eval_id=eval_id)) == []
         assert client.evals.runs.cancel(made.id, eval_id=eval_id).status == "canceled"

@@ -1,6 +1,7 @@
 """Validation of a job's files, through the stored bytes."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +52,25 @@ async def test_the_rollouts_of_steps_under_way_at_once_are_told_beforehand(bench
         "each step starts 8 rollouts at once (2 rows x 4 rollouts), up to 24 with those of 3 steps under way" in message
         for message in await bench.messages(job_id)
     )
+
+
+async def test_an_evaluation_beside_the_steps_under_way_is_told_with_all_of_them(bench: Workbench) -> None:
+    job_id = await bench.new_job(valid=jsonl(ROW), hyperparameters={"max_staleness": 1, "eval_samples": 5})
+    assert await validate_job(job_id, bench.context()) == "queued"
+    [plan] = [message for message in await bench.messages(job_id) if "rollouts at once" in message]
+    assert "up to 16 with those of 2 steps under way" in plan
+    assert plan.endswith(", and 5 rollouts more beside them while it is evaluated: 21 at once at most")
+
+
+async def test_auto_staleness_is_none_where_the_engine_holds_one_version_of_the_model(
+    bench: Workbench, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text('{"layer_types": ["sliding_attention", "full_attention"]}')
+    job_id = await bench.new_job(base_model_path=str(tmp_path), hyperparameters={"max_staleness": "auto"})
+    assert await validate_job(job_id, bench.context()) == "queued"
+    assert (await bench.job(job_id))["resolved"]["max_staleness"] == 0
+    [told] = [message for message in await bench.messages(job_id) if message.startswith("max_staleness auto")]
+    assert told.startswith("max_staleness auto is 0: the engine transformers holds one version of this model at a time")
 
 
 async def rehearsed(bench: Workbench, job_id: str, *, tool_s: float, grader_url: str | None = None) -> None:

@@ -1,5 +1,6 @@
 """A process may open as many files as the system lets it."""
 
+import os
 import resource
 import subprocess
 import sys
@@ -43,7 +44,9 @@ def test_a_worker_that_is_started_by_hand_has_as_many() -> None:
         "from resource import RLIMIT_NOFILE, getrlimit; from rft.platform.embedded import worker_process as started;"
         " started.celery_main = lambda: print(*getrlimit(RLIMIT_NOFILE)); started.main()"
     )
+    servers = {"DATABASE_URL": "postgresql://x@127.0.0.1:1/x", "BROKER_URL": "redis://127.0.0.1:1/0"}
     shown = subprocess.run(
-        [sys.executable, "-c", started], preexec_fn=limited, capture_output=True, text=True, check=True
-    )
+        [sys.executable, "-c", started], preexec_fn=limited, env={**os.environ, **servers},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
     assert shown.stdout.split() == ["300", "300"]

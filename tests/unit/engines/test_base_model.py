@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from rft.engines.architecture import read_config
 from rft.engines.base_model import load_base_model, max_context_tokens
-from rft.platform.worker.context_length import context_tokens, longrope_tokens
+from rft.platform.orders.base_model_config import context_tokens, longrope_tokens
 
 _SHAPE = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 _GROUPED = {**_SHAPE, "intermediate_size": 16, "num_key_value_heads": 2}

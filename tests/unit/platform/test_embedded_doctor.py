@@ -129,12 +129,15 @@ def test_vllm_is_looked_for_where_trainers_start_it(tmp_path: Path) -> None:
 
 def test_broker_reachable() -> None:
     with listening() as listener:
-        assert (
-            doctor.check_reachable("BROKER_URL", f"redis://127.0.0.1:{listener.getsockname()[1]}/0").level is Level.OK
-        )
-    gone = doctor.check_reachable("BROKER_URL", f"redis://127.0.0.1:{listener_port_closed()}/0")
+        assert doctor.check_queue(f"redis://127.0.0.1:{listener.getsockname()[1]}/0").level is Level.OK
+    gone = doctor.check_queue(f"redis://127.0.0.1:{listener_port_closed()}/0")
     assert gone.level is Level.ERROR
-    assert "unset BROKER_URL" in gone.what_to_do
+    assert "correct BROKER_URL" in gone.what_to_do
+
+
+def test_a_variable_that_means_nothing_is_told_of() -> None:
+    (finding,) = doctor.check_variables(["RFT_TRAIN_SLOT is no setting"])
+    assert (finding.level, finding.what) == (Level.WARN, "RFT_TRAIN_SLOT is no setting")
 
 
 def listener_port_closed() -> int:
@@ -145,7 +148,7 @@ def listener_port_closed() -> int:
 
 @pytest.mark.parametrize("url", ["postgresql://x@127.0.0.1:1/x", "nonsense"])
 def test_database_unreachable(url: str) -> None:
-    assert doctor.check_reachable("DATABASE_URL", url).level is Level.ERROR
+    assert doctor.check_database(url).level is Level.ERROR
 
 
 def test_given_servers_need_no_wheel_and_no_user(tmp_path: Path) -> None:

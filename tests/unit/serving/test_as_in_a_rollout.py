@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.finished_trace import FinishedTrace
-from rft.core.messages import ToolCall
+from rft.core.messages import ToolCall, unknown_tool_output
 from rft.core.rollout import Rollout, RolloutKey, Split, StopReason
 from rft.core.spec import Budgets
 from rft.rollouts.loop import run_rollout
@@ -154,6 +154,21 @@ def test_calls_that_cannot_be_read_are_answered_as_in_a_rollout_and_never_reach_
     assert seen[-1][1].content == "Done."
     text = TOKENIZER.decode([*seen[-1][0].token_ids, *seen[-1][1].token_ids])
     assert text.count(CHAT_FORMAT.unreadable_call_output) == 2
+
+
+def test_calls_of_tools_that_the_client_did_not_offer_are_answered_as_in_a_rollout_and_never_reach_it() -> None:
+    """As of a tool that `allowed_tools` leaves out: who dispatches by name would run it."""
+    turns = [tool_call_text("drop", "{}"), tool_call_text("drop", "{}") + tool_call_text("search", "{}"), "Done."]
+    seen = conversation(turns, echo)
+    assert [[call.name for call in choice.tool_calls] for _, choice in seen] == [["search"], []]
+    assert seen[-1][1].content == "Done."
+    text = TOKENIZER.decode([*seen[-1][0].token_ids, *seen[-1][1].token_ids])
+    assert text.count("Error: There is no tool named 'drop'. Tools: search.") == 2
+
+    def as_a_gateway(call: ToolCall) -> str:
+        return echo(call) if call.name == "search" else unknown_tool_output(call.name, row().tools)
+
+    assert [*seen[-1][0].token_ids, *seen[-1][1].token_ids] == rollout(turns, as_a_gateway).trace.token_ids
 
 
 def test_the_length_asked_for_holds_what_is_sampled_as_in_a_rollout() -> None:

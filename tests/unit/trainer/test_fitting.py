@@ -52,3 +52,15 @@ def test_the_notice_names_rows_as_people_count_them() -> None:
     assert (notice.level, notice.code) == ("warn", "rows_too_long")
     assert "12 rows of the training file" in notice.message
     assert "(rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...)" in notice.message
+
+
+def test_how_often_the_other_rows_are_taken_is_told_of_what_is_trained_on() -> None:
+    """Steps are counted from all rows before anybody knows which fit."""
+    rows = [row(number, "x") for number in range(3)]
+    fit = Fit(rows[:1], [rows[1]], [(rows[2], "no")])
+    told = fit.notices(file="training file", max_context_tokens=60, epochs=2)
+    assert [("is taken" in notice.message) for notice in told] == [False, True]
+    assert told[1].message.endswith("The run keeps its steps: each of the other 1 is taken 6 times, not 2.")
+    assert Fit([], [rows[1]]).notices(file="training file", max_context_tokens=60, epochs=2) == [
+        too_long_notice([rows[1]], file="training file", max_context_tokens=60)
+    ]

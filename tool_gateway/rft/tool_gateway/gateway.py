@@ -7,7 +7,15 @@ from functools import partial
 
 from rft.core.base import JsonObject
 from rft.core.failure import NOT_FOUND_STATUSES, Failure, FailureCode, Stage
-from rft.core.messages import UNREADABLE_CALL_OUTPUT, CallMistake, ToolCall, ToolResult, ToolSchema, http_mistake
+from rft.core.messages import (
+    UNREADABLE_CALL_OUTPUT,
+    CallMistake,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+    http_mistake,
+    unknown_tool_output,
+)
 from rft.core.spec import ToolServer
 from rft.egress.classify import status_phrase
 from rft.egress.endpoint import Endpoint, public_url
@@ -92,10 +100,7 @@ class HttpToolGateway:
             return _Shown(UNREADABLE_CALL_OUTPUT, CallMistake.UNREADABLE_CALL)
         schema = next((tool for tool in tools if tool.name == call.name), None)
         if schema is None:
-            known = ", ".join(tool.name for tool in tools) or "none"
-            return _Shown(
-                f"Error: There is no tool named {call.name[:100]!r}. Tools: {known}.", CallMistake.UNKNOWN_TOOL
-            )
+            return _Shown(unknown_tool_output(call.name, tools), CallMistake.UNKNOWN_TOOL)
         problem = self._checker.problem(schema, call.arguments)
         return None if problem is None else _Shown(f"Error: {problem}", CallMistake.INVALID_ARGUMENTS)
 

@@ -17,12 +17,12 @@ from rft.rollouts.thought_limit import sample_within_thought_limit
 from rft.serving.choice_tokens import ChoiceTokens
 from rft.serving.forced_calls import ForcedCalls, HeldCall
 from rft.serving.formats import AnswersInFormat
-from rft.serving.prompts import Conversation, ReadPrompt, result_of
+from rft.serving.prompts import Conversation, ReadPrompt, answer_of_ours
 from rft.serving.remembered import RememberedConversations, RememberedTurn, prompt_digest, said_digest
 from rft.serving_wire.records import Choice, CompletionRequest, SampledToken, SampledTurn, Text
 
 _MOST_TURNS = 8
-"""A policy that cannot write a readable call is answered so often."""
+"""A policy that writes no call which its client can make is answered so often."""
 
 
 @dataclass(slots=True)
@@ -78,9 +78,9 @@ class ChoiceRun:
                 return self._choice("stop", ())
             if is_cut or not parsed.tool_calls or not self.request.tools:  # Of tools that nobody has: left out.
                 return self._choice(await self._keep_to_format(parsed, is_cut=is_cut), ())
-            if any(call.name for call in parsed.tool_calls) or self._turn + 1 == _MOST_TURNS:
+            if any(map(self._is_known, parsed.tool_calls)) or self._turn + 1 == _MOST_TURNS:
                 return self._with_calls(parsed.tool_calls)
-            answers = [result_of(call, self.chat_format.unreadable_call_output) for call in parsed.tool_calls]
+            answers = [answer_of_ours(call, self.request.tools, self.chat_format) for call in parsed.tool_calls]
             suffix = self.chat_format.suffix_ids(answers, sample.token_ids[-1])
             if not tokens.has_room_behind(suffix):
                 return self._choice("length", ())
@@ -147,8 +147,12 @@ class ChoiceRun:
         return self._with_calls(calls) if calls == again.tool_calls else self._with_some(calls)
 
     def _handed_out(self, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
-        named = [call for call in calls if call.name]
-        return named if self.request.has_parallel_calls else named[:1]
+        known = [*filter(self._is_known, calls)]
+        return known if self.request.has_parallel_calls else known[:1]
+
+    def _is_known(self, call: ToolCall) -> bool:
+        """Whether the client can make it: it is of a tool that it named, and allows."""
+        return any(call.name == tool.name for tool in self.request.tools)
 
     def _read_again(self) -> ParsedTurn:
         """In place of what was read of the turn before it began anew; nothing of its content."""
@@ -193,7 +197,7 @@ class ChoiceRun:
 
     def _with_calls(self, shown: Sequence[ToolCall]) -> Choice:
         """The calls that the client can make; with what it will answer, the conversation goes on as a rollout does."""
-        wire_ids = [public_id("call_", secrets.token_bytes(24)) if call.name else None for call in shown]
+        wire_ids = [public_id("call_", secrets.token_bytes(24)) if self._is_known(call) else None for call in shown]
         calls = tuple(
             call.model_copy(update={"call_id": wire_id})
             for call, wire_id in zip(shown, wire_ids, strict=True)

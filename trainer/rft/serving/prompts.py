@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from rft.chat.errors import ChatTemplateError
 from rft.chat.template_format import TemplateChatFormat
-from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
+from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema, unknown_tool_output
 from rft.serving.refusals import bad_request
 from rft.serving.remembered import (
     RememberedConversations,
@@ -80,7 +80,10 @@ def _read(
     if known is None:
         token_ids, since = _rendered(messages, conversation.tools, chat_format), len(messages)
     else:
-        token_ids, since = _answered(known, messages[turns[-1] + 1 :], chat_format), known.sampled_since
+        token_ids, since = (
+            _answered(known, messages[turns[-1] + 1 :], conversation.tools, chat_format),
+            known.sampled_since,
+        )
     return ReadPrompt(
         token_ids,
         remembered_tokens=0 if known is None else len(known.token_ids),
@@ -125,7 +128,7 @@ def _rebuilt(
         if kept is None:
             continue
         if before is not None and _is_answered_by_tools(behind):
-            prompt_ids, since = _answered(before, behind, chat_format), before.sampled_since
+            prompt_ids, since = _answered(before, behind, conversation.tools, chat_format), before.sampled_since
         else:
             prompt_ids, since = _rendered(messages[:turn], conversation.tools, chat_format), turn
         if prompt_digest(prompt_ids) == kept.prompt_sha256 and _is_unchanged(messages[turn], kept):
@@ -169,17 +172,24 @@ def _is_unchanged(message: Message, kept: SampledTurn) -> bool:
     return said_digest(message) == kept.said_sha256 and message.reasoning_content in ("", kept.reasoning)
 
 
-def _answered(known: RememberedTurn, answers: Sequence[Message], chat_format: TemplateChatFormat) -> tuple[int, ...]:
-    """With the answers to its calls, in their order; those that cannot be read are answered as in a rollout."""
+def _answered(
+    known: RememberedTurn, answers: Sequence[Message], tools: Sequence[ToolSchema], chat_format: TemplateChatFormat
+) -> tuple[int, ...]:
+    """With the answers to its calls, in their order; those that no client got are answered as in a rollout."""
     outputs = {answer.tool_call_id: answer.content for answer in answers}
-    unreadable = chat_format.unreadable_call_output
     results = [
-        result_of(call, unreadable if wire_id is None else outputs[wire_id])
+        answer_of_ours(call, tools, chat_format) if wire_id is None else _result_of(call, outputs[wire_id])
         for call, wire_id in zip(known.shown_calls, known.wire_ids, strict=True)
     ]
     return (*known.token_ids, *chat_format.suffix_ids(results, known.token_ids[-1]))
 
 
-def result_of(call: ToolCall, output: str) -> ToolResult:
+def answer_of_ours(call: ToolCall, tools: Sequence[ToolSchema], chat_format: TemplateChatFormat) -> ToolResult:
+    """As in a rollout, what the model reads of a call that no client can make: unreadable, or of none of `tools`."""
+    output = unknown_tool_output(call.name, tools) if call.name else chat_format.unreadable_call_output
+    return _result_of(call, output)
+
+
+def _result_of(call: ToolCall, output: str) -> ToolResult:
     """An answer as the chat format gets it."""
     return ToolResult(call_id=call.call_id, name=call.name, output=output)

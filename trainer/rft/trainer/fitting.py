@@ -22,10 +22,22 @@ class Fit:
     refused: list[tuple[DatasetRow, str]] = field(default_factory=list[tuple[DatasetRow, str]])
     """With the template's words."""
 
-    def notices(self, *, file: str, max_context_tokens: int) -> list[Notice]:
-        """Which rows are left out and why, in words; none where all fit."""
+    def notices(self, *, file: str, max_context_tokens: int, epochs: int | None = None) -> list[Notice]:
+        """Which rows are left out and why, in words; none where all fit. `epochs`: of a file that is trained on."""
         found = [too_long_notice(self.too_long, file=file, max_context_tokens=max_context_tokens)]
-        return [*(found if self.too_long else []), *([refused_notice(self.refused, file=file)] if self.refused else [])]
+        told = [*(found if self.too_long else []), *([refused_notice(self.refused, file=file)] if self.refused else [])]
+        if not told or not self.fitting or epochs is None:
+            return told
+        last = told[-1].model_copy(update={"message": f"{told[-1].message} {self._repeated(epochs)}"})
+        return [*told[:-1], last]
+
+    def _repeated(self, epochs: int) -> str:
+        """What the run's steps, which were counted from all rows, come to with those that fit."""
+        rows = len(self.fitting) + len(self.too_long) + len(self.refused)
+        times = epochs * rows / len(self.fitting)
+        return (
+            f"The run keeps its steps: each of the other {len(self.fitting)} is taken {times:.3g} times, not {epochs}."
+        )
 
 
 def split_by_fit(rows: Sequence[DatasetRow], chat_format: ChatFormat, *, max_context_tokens: int) -> Fit:

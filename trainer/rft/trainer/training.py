@@ -118,7 +118,8 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
     open_rollouts = OpenRolloutsFile(context.folder / layout.OPEN_ROLLOUTS)
     last = [engine.close, ledger.aclose, progress.aclose]
     try:
-        train = _fitting(context.train, "training_file", chat_format, engine, events)
+        epochs = spec.hyperparameters.n_epochs
+        train = _fitting(context.train, "training_file", chat_format, engine, events, epochs=epochs)
         valid = _fitting(context.valid, "validation_file", chat_format, engine, events)
         test = _fitting(context.test, "test_file", chat_format, engine, events)
         hold = open_hold(spec, secrets, deadlines, events.append)
@@ -254,12 +255,18 @@ def _with_gpu_share(spec: RunSpec, base_dtype: torch.dtype, events: EventWriter)
 
 
 def _fitting(
-    rows: Sequence[DatasetRow], param: str, chat_format: ChatFormat, engine: Engine, events: EventWriter
+    rows: Sequence[DatasetRow],
+    param: str,
+    chat_format: ChatFormat,
+    engine: Engine,
+    events: EventWriter,
+    *,
+    epochs: int | None = None,
 ) -> list[DatasetRow]:
     """The rows a policy can answer; the customer is told of the others. Raises RunFailed when there are none."""
     limit = engine.max_context_tokens
     fit = split_by_fit(rows, chat_format, max_context_tokens=limit)
-    notices = fit.notices(file=param.replace("_", " "), max_context_tokens=limit)
+    notices = fit.notices(file=param.replace("_", " "), max_context_tokens=limit, epochs=epochs)
     if notices and not fit.fitting:
         code = "rows_too_long" if fit.too_long else "rows_refused_by_template"
         raise RunFailed(code, " ".join(notice.message for notice in notices), param)

@@ -21,6 +21,7 @@ _LOG = logging.getLogger(__name__)
 RETRY_AFTER = "retry-after"
 _RETRY_AFTER_S = 2
 _MOST_PROBLEMS = 50
+_SHOWN_CHARS = 100
 """How many of a body's problems are looked at: it may have one for each of its bytes."""
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
@@ -111,8 +112,16 @@ class MethodNotAllowed(ApiError):
     type = "invalid_request_error"
 
 
-async def _on_validation_error(_request: Request, error: Exception) -> JSONResponse:
+async def _on_validation_error(request: Request, error: Exception) -> JSONResponse:
     invalid = cast(RequestValidationError, error)
+    if isinstance(invalid.body, bytes):  # FastAPI reads JSON where the request says that it is some.
+        kind = request.headers.get("content-type", "")
+        said = f"not as {kind[:_SHOWN_CHARS]!r}" if kind else "which is missing"
+        return render(
+            BadRequest(
+                f"Send the body as JSON, with the header `Content-Type: application/json`, {said}.", code="invalid_json"
+            )
+        )
     return render(to_bad_request(cast(Sequence[ErrorDetails], invalid.errors()), cast(JsonValue, invalid.body)))
 
 

@@ -7,7 +7,6 @@ import locale
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -21,12 +20,13 @@ from urllib.parse import urlsplit
 from rft.core.spec import Engine
 from rft.platform.embedded.connection import read_connection
 from rft.platform.embedded.faults import StartFailed
+from rft.platform.embedded.given_queue import queue_problem
 from rft.platform.embedded.postgres import wheel_binaries
 from rft.platform.embedded.programs import how_to_listen, listen
 from rft.platform.embedded.service_user import CANDIDATES, ServiceUser, choose_service_user
 from rft.platform.embedded.valkey import find_binary, wheel_binary
 from rft.platform.orders.devices import devices_problem, nvidia_gpus, shared_gpu_warning
-from rft.platform.settings import Settings
+from rft.platform.settings import Settings, settings_warnings
 from rft.vllm_server.environment import chosen_python
 
 _TORCH_PATIENCE_S = 120.0
@@ -66,6 +66,7 @@ def examine(settings: Settings) -> list[Finding]:
     return [
         check_python(sys.version_info[:3]),
         *(check_modules(extra, names) for extra, names in _MODULES.items()),
+        *check_variables(settings_warnings()),
         *check_servers(settings),
         *check_base_models(settings.base_model_paths),
         *check_engine(settings),
@@ -99,8 +100,8 @@ def check_servers(settings: Settings) -> list[Finding]:
     """Database and broker: the ones given answer, or the embedded ones can start."""
     database, broker = settings.database_url, settings.broker_url
     return [
-        check_reachable("DATABASE_URL", database) if database else check_postgres_wheel(),
-        check_reachable("BROKER_URL", broker) if broker else check_broker_binary(),
+        check_database(database) if database else check_postgres_wheel(),
+        check_queue(broker) if broker else check_broker_binary(),
         *([] if database else [check_user(os.geteuid(), choose_service_user())]),
     ]
 
@@ -133,28 +134,29 @@ def check_user(uid: int, service_user: ServiceUser | None) -> Finding:
     return error(what, "run as an ordinary user, or set DATABASE_URL to a PostgreSQL server")
 
 
-def check_reachable(variable: str, url: str) -> Finding:
-    """A given server speaks: a database answers a query, a broker takes a connection."""
+def check_database(url: str) -> Finding:
+    """A given one answers a query."""
+    from rft.platform.store.database import check_answers
+
     try:
-        if variable == "DATABASE_URL":
-            from rft.platform.store.database import check_answers
-
-            check_answers(url, patience_s=_CONNECT_PATIENCE_S)
-        else:
-            _connect(url)
-    except Exception as problem:  # whatever a driver or a malformed URL raises is the finding
-        return error(f"{variable} is set but does not answer: {problem}", f"start that server, or unset {variable}")
-    return ok(f"{variable} answers")
+        check_answers(url, patience_s=_CONNECT_PATIENCE_S)
+    except Exception as problem:  # whatever a driver raises is the finding
+        what_to_do = "correct DATABASE_URL, start that server, or unset it"
+        return error(f"the server of DATABASE_URL cannot be used: {problem}", what_to_do)
+    return ok("DATABASE_URL answers")
 
 
-def _connect(url: str) -> None:
-    parts = urlsplit(url)
-    if "+socket" in parts.scheme:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(parts.path)
-        return
-    default = 5672 if parts.scheme.startswith("amqp") else 6379
-    socket.create_connection((parts.hostname or "localhost", parts.port or default), _CONNECT_PATIENCE_S).close()
+def check_queue(url: str) -> Finding:
+    """A given one takes a connection."""
+    if (problem := queue_problem(url)) is not None:
+        what_to_do = "correct BROKER_URL, start that server, or unset it"
+        return error(f"the server of BROKER_URL cannot be reached: {problem}", what_to_do)
+    return ok("BROKER_URL answers")
+
+
+def check_variables(warnings: Iterable[str]) -> list[Finding]:
+    """What the environment sets means something."""
+    return [warn(warning, "correct its name, or unset it") for warning in warnings]
 
 
 def check_base_models(models: Mapping[str, str]) -> list[Finding]:

@@ -41,7 +41,10 @@ class WorkerQueue(StrEnum):
 def up(settings: "Settings", port: _Port = None, host: _Host = None) -> None:
     """Start the platform on this machine; Ctrl-C stops it."""
     from rft.platform.embedded.supervisor import run_platform
+    from rft.platform.settings import settings_warnings
 
+    for warning in settings_warnings():
+        typer.echo(f"warning: {warning}", err=True)
     # Anything but a terminal keeps what is printed: a service's goes to a journal that others read.
     run_platform(_listening_at(settings, host, port), say=typer.echo, tells_credentials=sys.stdout.isatty())
 

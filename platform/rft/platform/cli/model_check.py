@@ -63,9 +63,9 @@ def look_at(model: str, reasoning_effort: str, settings: "Settings") -> CheckedM
 
     from pydantic import ValidationError
 
+    from rft.platform.orders.base_model_config import context_tokens, longrope_tokens
     from rft.platform.orders.base_models import base_models, chat_spec
     from rft.platform.orders.model_checks import check_files
-    from rft.platform.worker.context_length import context_tokens, longrope_tokens
 
     path, chat = base_models(settings).get(model, model), chat_spec(model, settings)
     try:

@@ -26,6 +26,7 @@ from rft.platform.jobs.order_checks import (
 )
 from rft.platform.jobs.order_warnings import order_warnings
 from rft.platform.jobs.run_spec import resolved, to_lora
+from rft.platform.orders.base_model_config import has_one_version
 from rft.platform.orders.base_models import resolve_base
 from rft.platform.orders.devices import refuse_unusable_devices
 from rft.platform.orders.grader_schemas import (
@@ -52,7 +53,7 @@ async def estimate_job(services: Services, wanted: JobOrder) -> EstimateObject:
 
     Raises BadRequest as the job's creation does, which also looks into the model, python sources and addresses.
     """
-    resolve_base(wanted.model, services.settings)
+    base_model = resolve_base(wanted.model, services.settings)
     async with reading(services.database) as uow:
         order = await with_test_file(uow, (await resolve_order(uow.connection, services.secret_box, wanted)).order)
         files = await check_files(uow, order)
@@ -63,7 +64,12 @@ async def estimate_job(services: Services, wanted: JobOrder) -> EstimateObject:
         first = resolved(order.method.reinforcement, train_rows=rows["training_file"])
         method, rollouts = redacted_method(order.method), first.rollouts_per_step
         suiting = await auto_staleness(
-            uow.connection, services.settings, method=method, model=order.model, rollouts=rollouts
+            uow.connection,
+            services.settings,
+            method=method,
+            model=order.model,
+            rollouts=rollouts,
+            has_one_version=has_one_version(base_model, services.settings.engine),
         )
     refuse_misdescribed_tools(files)
     refuse_undescribed_tools(tools, files.values())

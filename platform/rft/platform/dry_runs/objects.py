@@ -19,6 +19,9 @@ TraceId = Annotated[
 ]
 
 
+_EARLIER = "reference_answer"
+
+
 class GraderRun(TextBody):
     """Grade one answer, without a job."""
 
@@ -31,6 +34,15 @@ class GraderRun(TextBody):
     """Invented when absent."""
     response_format: ResponseFormatWanted | None = None
     """Ours: as in a job, an answer that does not fit it is graded 0, or `invalid_grade`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _earlier_spelling(cls, value: Any) -> Any:
+        """Calls of 2025 say `reference_answer`, which graders read as `item.reference_answer`."""
+        if not isinstance(value, dict) or _EARLIER not in value or value.get("item") is not None:
+            return value
+        rest = {key: entry for key, entry in value.items() if key not in (_EARLIER, "item")}
+        return {**rest, "item": {_EARLIER: value[_EARLIER]}}
 
 
 class GraderValidate(TextBody):

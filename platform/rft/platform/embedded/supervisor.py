@@ -8,12 +8,14 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from rft.platform.dashboard.links import PRINTED_LINK_MAX_AGE_S, sign_in_url
 from rft.platform.embedded.connection import Connection, connection_file, publish, read_connection, withdraw
 from rft.platform.embedded.faults import AlreadyRunning, StartFailed
+from rft.platform.embedded.given_queue import queue_problem
 from rft.platform.embedded.home import Home, write_private
 from rft.platform.embedded.postgres import EmbeddedPostgres
 from rft.platform.embedded.process import wait_until
@@ -29,6 +31,10 @@ _LOGS_POLL_S = 60.0
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 15.0
 _DATABASE_POLL_S = 1.0
+_KEY_LOST = (
+    "secret.key is missing, and the database holds secrets that were sealed with it: a new one is made.\n"
+    "Add the lines of the earlier file to it once that is found; jobs that wait for their secrets can go on then"
+)
 _STABLE_S = 30.0
 """A part that lived this long starts again without a pause."""
 
@@ -66,7 +72,11 @@ def run_platform(settings: Settings, say: Say, *, tells_credentials: bool = True
             asyncio.run(Supervisor(settings, home, say, tells_credentials=tells_credentials).run())
     except AlreadyRunning as problem:
         found = read_connection(home.path)
-        where = f" at {found.base_url} (pid {found.pid})" if found else "; it is still starting"
+        where = (
+            f" at {found.base_url} (pid {found.pid})"
+            if found
+            else "; it is still starting, or its connection.json is gone: stop it and start it again"
+        )
         raise AlreadyRunning(f"the platform of {home.path} is already running{where}") from problem
 
 
@@ -112,7 +122,9 @@ class Supervisor:
         settings = self._settings
         with closing(listen(settings.host, settings.port)) as listener:
             database_url, broker_url = await self._start_servers()
-            api_key, sign_in_token = await self._prepare_database_once_up(database_url)
+            prepared = await self._prepare_database_once_up(database_url)
+            if prepared.is_key_lost:
+                self._say(_KEY_LOST)
             host, port = reachable_address(listener)
             env = {
                 "RFT_HOME": str(self._home.path),
@@ -126,7 +138,7 @@ class Supervisor:
                 Api(self._home, listener, env),
             )
             root = f"http://{authority(host, port)}"
-            self._announce(root, api_key, sign_in_url(root, sign_in_token))
+            self._announce(root, prepared.api_key, sign_in_url(root, prepared.sign_in_token))
             await asyncio.gather(*map(self.keep_alive, self._parts), self._keep_logs_small())
 
     async def _start_servers(self) -> tuple[str, str]:
@@ -134,6 +146,8 @@ class Supervisor:
         given_database, given_broker = self._settings.database_url, self._settings.broker_url
         postgres, valkey = EmbeddedPostgres(self._home), EmbeddedValkey(self._home)
         await self._start(*([] if given_database else [postgres]), *([] if given_broker else [valkey]))
+        if given_broker and (problem := await asyncio.to_thread(queue_problem, given_broker)):
+            self._say(f"the server of BROKER_URL cannot be reached: {problem}\norders wait until it can be")
         return given_database or postgres.url(), given_broker or valkey.url()
 
     async def _start(self, *parts: Part) -> None:
@@ -143,16 +157,16 @@ class Supervisor:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    async def _prepare_database_once_up(self, database_url: str) -> tuple[str, str]:
+    async def _prepare_database_once_up(self, database_url: str) -> "PreparedDatabase":
         """A server of the operator's own that is not up yet is waited for. Raises StartFailed."""
         from psycopg import OperationalError  # late: as there
 
         if self._settings.database_url is None:
-            return await _prepare_database(database_url, self._home.path)
+            return await prepare_database(database_url, self._home.path)
         has_answered = is_told = False
         while True:
             try:
-                return await _prepare_database(database_url, self._home.path)
+                return await prepare_database(database_url, self._home.path)
             except StartFailed as problem:
                 if has_answered or not isinstance(problem.__cause__, OperationalError):
                     raise
@@ -232,17 +246,28 @@ def own_key(home: Path) -> str:
         return ""
 
 
-async def _prepare_database(database_url: str, home: Path) -> tuple[str, str]:
-    """Migrate; the key of the last run where it is still good, else a new one, and a sign-in token made with it.
+@dataclass(frozen=True, slots=True)
+class PreparedDatabase:
+    """A database that can be served from."""
 
-    Raises StartFailed.
-    """
+    api_key: str
+    """Of the last run where it is still good, else a new one."""
+    sign_in_token: str
+    """Made with it."""
+    is_key_lost: bool
+    """The database holds secrets, and there is no key to open them with."""
+
+
+async def prepare_database(database_url: str, home: Path) -> PreparedDatabase:
+    """Migrate, and let the host's own commands in. Raises StartFailed."""
     from psycopg import AsyncConnection, Error  # late: loaded only once a server is there to talk to
 
     from rft.platform.api.key_repository import create_key, verify_key
     from rft.platform.api.session_repository import create_sign_in_token
+    from rft.platform.signing.repository import SigningSecretRepository
     from rft.platform.store.database import with_timeouts
     from rft.platform.store.migrations import MigrationRefused, migrate
+    from rft.platform.store.secret_box import KEY_FILE
 
     try:
         await migrate(database_url)
@@ -254,7 +279,9 @@ async def _prepare_database(database_url: str, home: Path) -> tuple[str, str]:
                 write_private(key_file(home), key, is_durable=True)
                 key_id = await verify_key(connection, key)
             assert key_id is not None, "it was made in this transaction"
-            return key, await create_sign_in_token(connection, key_id, max_age_s=PRINTED_LINK_MAX_AGE_S)
+            token = await create_sign_in_token(connection, key_id, max_age_s=PRINTED_LINK_MAX_AGE_S)
+            has_secrets = not await SigningSecretRepository(connection).is_empty()
+            return PreparedDatabase(key, token, is_key_lost=has_secrets and not (home / KEY_FILE).exists())
     except MigrationRefused as problem:
         raise StartFailed(f"the database was not changed: {problem}") from problem
     except Error as problem:

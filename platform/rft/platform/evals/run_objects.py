@@ -174,7 +174,7 @@ def to_run_object(row: RunRow, eval_: EvalRow, counts: RunCounts | None, *, root
         data_source=row.data_source,
         metadata=row.metadata,
         error=None if row.error is None else EvalApiErrorObject.model_validate(row.error.model_dump()),
-        report_url=f"{root.rstrip('/')}/v1/evals/{row.eval_id}/runs/{row.id}",
+        report_url=f"{root.rstrip('/')}/evals/{row.eval_id}/runs/{row.id}",
         result_counts=ResultCountsObject(
             total=told.samples,
             passed=told.passed,

@@ -32,6 +32,8 @@ class AutoStaleness:
     """The job whose updates were measured; None: a usual length is assumed."""
     is_in_turns: bool = False
     """Whether rollouts and updates take turns on one GPU here."""
+    has_one_version: bool = False
+    """Whether the engine holds one policy version of this model at a time."""
 
     @property
     def message(self) -> str:
@@ -39,6 +41,10 @@ class AutoStaleness:
         chosen = f"max_staleness auto is {self.max_staleness}"
         if self.is_in_turns:
             return f"{chosen}: rollouts and updates take turns on one GPU here (RFT_DEVICES)"
+        if self.has_one_version:
+            return (
+                f"{chosen}: the engine transformers holds one version of this model at a time, which attends to windows"
+            )
         if self.rehearsal_id is None:
             return f"{chosen}: no rehearsal of these endpoints tells how long its rollouts take"
         known = f"took in {self.measured_in}" if self.measured_in else "is assumed to take"
@@ -49,11 +55,20 @@ class AutoStaleness:
 
 
 async def auto_staleness(
-    connection: AsyncConnection[TupleRow], settings: Settings, *, method: JsonObject, model: str, rollouts: int
+    connection: AsyncConnection[TupleRow],
+    settings: Settings,
+    *,
+    method: JsonObject,
+    model: str,
+    rollouts: int,
+    has_one_version: bool,
 ) -> AutoStaleness:
-    """For steps of so many rollouts; `method` without secrets, as jobs and rehearsals keep it."""
+    """For steps of so many rollouts; `method` without secrets, as jobs and rehearsals keep it. `has_one_version`:
+    whether the engine holds one policy version of the model at a time."""
     if take_turns(settings):
         return AutoStaleness(0, is_in_turns=True)
+    if has_one_version:
+        return AutoStaleness(0, has_one_version=True)
     rehearsal = await _rehearsal_of(connection, addresses_in(method))
     if rehearsal is None or rehearsal.report is None:
         return AutoStaleness()

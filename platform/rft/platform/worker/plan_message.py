@@ -24,6 +24,9 @@ def evaluation_burst(plan: ResolvedHyperparameters, rows: Mapping[str, int]) -> 
 
 
 def _evaluated(plan: ResolvedHyperparameters, rows: Mapping[str, int]) -> str:
+    if plan.max_staleness and (valid := rows.get("validation_file")):
+        beside = plan.evaluation_burst(valid)
+        return f", and {beside} rollouts more beside them while it is evaluated: {plan.burst + beside} at once at most"
     rollouts = evaluation_burst(plan, rows)
     return f", and {rollouts} rollouts at once when it is evaluated" if rollouts > plan.burst else ""
 

@@ -111,7 +111,10 @@ class Preparation:
         try:
             return await self.beat.write(lambda connection: whole_run_secrets(connection, job.secrets, box, settings))
         except SecretsUnreadable as error:
-            message = f"The secrets of this job cannot be read: {error}. Put that key back (`secret.key` in RFT_HOME)."
+            message = (
+                f"The secrets of this job cannot be read: {error}. Add that key to `secret.key` in RFT_HOME as a"
+                " further line: what was ordered since then was sealed with the one that is there."
+            )
             raise RunPaused("secrets_unreadable", message) from error
 
 

@@ -65,7 +65,9 @@ async def store_checkpoint(connection: AsyncConnection[TupleRow], job_id: str, a
 _FORGET_CALLS: LiteralString = "delete from attempts where job_id = %s and step > %s and trace_id <> all(%s)"
 _FORGET_ROUND: LiteralString = (
     "delete from attempts where job_id = %(id)s and step = %(step)s and trace_id in"
-    " (select trace_id from rollouts where job_id = %(id)s and step = %(step)s and split = %(split)s)"
+    " (select trace_id from rollouts where job_id = %(id)s and step = %(step)s and split = %(split)s"
+    " union all"
+    " select trace_id from begun_rollouts where job_id = %(id)s and step = %(step)s and split = %(split)s)"
     " and trace_id <> all(%(kept)s)"
 )
 _STORE_CHECKPOINT: LiteralString = (

@@ -24,6 +24,7 @@ from rft.platform.lifecycle.lease import Cancelled, Lease, LeaseLost, lock_row
 from rft.platform.lifecycle.owner import new_owner
 from rft.platform.lifecycle.records import JobError
 from rft.platform.lifecycle.run_repository import RunRepository
+from rft.platform.orders.base_model_config import context_tokens, has_one_version
 from rft.platform.orders.base_models import chat_of_job
 from rft.platform.orders.schemas import Method, Reinforcement
 from rft.platform.orders.tool_schemas import Tool
@@ -32,7 +33,6 @@ from rft.platform.queue.publishing import enqueue_all
 from rft.platform.rehearsals.auto_staleness import auto_staleness
 from rft.platform.store.file_store import BytesMissing
 from rft.platform.worker.context import NOT_TO_BE_VALIDATED, WorkerContext
-from rft.platform.worker.context_length import context_tokens
 from rft.platform.worker.dataset_findings import FileRead, dataset_error, dataset_warnings
 from rft.platform.worker.model_size import model_parameters
 from rft.platform.worker.plan_message import evaluation_burst, plan_message
@@ -189,6 +189,7 @@ class Validation:
                 method=job.method,
                 model=job.model,
                 rollouts=chosen.rollouts_per_step,
+                has_one_version=has_one_version(job.base_model_path, self.context.settings.engine),
             )
             chosen = resolved(order, train_rows=train_rows, parameters=parameters, auto_staleness=suiting.max_staleness)
             await add_event(connection, job_id, suiting.message, data={"code": "auto_staleness"}, key="plan:staleness")

@@ -56,6 +56,16 @@ async def run(client: AsyncOpenAI, grader: Any, answer: str = "7", **more: Any) 
     return await client.fine_tuning.alpha.graders.run(grader=grader, model_sample=answer, item={"answer": "7"}, **more)
 
 
+async def test_calls_of_2025_name_a_reference_answer_which_graders_read_of_the_item(client: AsyncOpenAI) -> None:
+    grader = {**EXACT, "reference": "{{ item.reference_answer }}"}
+    ran = client.fine_tuning.alpha.graders.run
+    earlier = await ran(grader=grader, model_sample="7", extra_body={"reference_answer": "7"})
+    both = await ran(
+        grader=grader, model_sample="7", item={"reference_answer": "8"}, extra_body={"reference_answer": "7"}
+    )
+    assert (earlier.reward, both.reward) == (1.0, 0.0)
+
+
 async def test_every_kind_of_grader_runs_and_tells_everything(client: AsyncOpenAI, customer: LoopbackEndpoint) -> None:
     remote = {"type": "endpoint", "url": customer.grader_url, "name": "same"}
     multi = {

@@ -1,10 +1,11 @@
-"""How much a base model can read, as its own configuration tells: this side knows no tensor library to ask."""
+"""What a base model's own configuration tells of its context and its layers: this side knows no tensor library."""
 
 import json
 from pathlib import Path
 from typing import Any, cast
 
 from rft.core.chat_spec import LONGEST_CONTEXT_TOKENS
+from rft.core.spec import Engine
 
 
 def context_tokens(base_model_path: str, wanted: int | None = None) -> int | None:
@@ -28,6 +29,15 @@ def longrope_tokens(base_model_path: str) -> int | None:
             original = text.get("original_max_position_embeddings", rope.get("original_max_position_embeddings"))
             return original if isinstance(original, int) and original > 0 else None
     return None
+
+
+def has_one_version(base_model_path: str, engine: str) -> bool:
+    """Whether the engine `transformers` samples from it in pages, which hold one policy version at a time: not every
+    layer attends to all that is before it. False where its configuration is not on this machine."""
+    text = _text_config(base_model_path) or {}
+    kinds = text.get("layer_types") or ["full_attention"]
+    has_window = bool(text.get("sliding_window")) and text.get("use_sliding_window") is not False
+    return engine == Engine.TRANSFORMERS and (has_window or any(kind != "full_attention" for kind in kinds))
 
 
 def _text_config(base_model_path: str) -> dict[str, Any] | None:
