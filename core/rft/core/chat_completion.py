@@ -8,6 +8,8 @@ from rft.core.base import JsonObject
 from rft.core.foreign_json import parse_json
 from rft.core.grade import TokenUsage
 
+_CONTEXT_PHRASES = ("context length", "context window", "context size", "maximum context", "prompt is too long")
+
 
 def api_url(base_url: str, path: str) -> str:
     """Of one interface below a base URL, whose query stays behind it: some servers want their version there."""
@@ -67,3 +69,21 @@ def as_object(value: JsonValue) -> JsonObject:
 def as_count(value: JsonValue) -> int:
     """The value, or 0 in place of anything that is no count."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def refusal_text(body: bytes) -> tuple[str, str, str]:
+    """What a 4xx says: the error's own code or type, its param, its message; empty where there is none.
+
+    A body of another shape is the message.
+    """
+    parsed = parse_object(body)
+    error = {} if parsed is None else as_object(parsed.get("error")) or parsed
+    code = error.get("code") or error.get("type")
+    message = error.get("message")
+    text = message if isinstance(message, str) else body.decode(errors="replace")
+    return str(code or ""), str(error.get("param") or ""), text
+
+
+def is_context_full(code: str, message: str) -> bool:
+    """Whether a refusal says that the conversation is longer than the model's context."""
+    return code == "context_length_exceeded" or any(phrase in message.lower() for phrase in _CONTEXT_PHRASES)

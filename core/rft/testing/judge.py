@@ -40,13 +40,14 @@ class ScriptedJudge(ScriptedEndpoint):
         script: Script | Judgement | Sequence[Judgement],
         *,
         takes_schema: bool = True,
+        context_chars: int | None = None,
         api_key: str | None = None,
         faults: FaultPlan | None = None,
         latency_s: float | Callable[[int], float] = 0.0,
     ) -> None:
         super().__init__(faults=faults, latency_s=latency_s)
         self._script = _script(script)
-        self._takes_schema, self._api_key = takes_schema, api_key
+        self._takes_schema, self._context_chars, self._api_key = takes_schema, context_chars, api_key
 
     def says(self, script: Script | Judgement | Sequence[Judgement]) -> None:
         """Answer with this from now on."""
@@ -74,6 +75,10 @@ class ScriptedJudge(ScriptedEndpoint):
         body = json.loads(call.body)
         if not self._takes_schema and "response_format" in body:
             return _error(400, "response_format is not supported")
+        chars = sum(len(message["content"]) for message in body["messages"])
+        if self._context_chars is not None and chars > self._context_chars:
+            message = f"This model's maximum context length is {self._context_chars} tokens, and yours are {chars}."
+            return _error(400, message, code="context_length_exceeded")
         return HttpAnswer(200, json.dumps(_completion(body, self._script(body))).encode())
 
 
@@ -107,5 +112,6 @@ def _completion(body: Mapping[str, JsonValue], said: Judgement) -> JsonObject:
     }
 
 
-def _error(status: int, message: str) -> HttpAnswer:
-    return HttpAnswer(status, json.dumps({"error": {"message": message, "type": "invalid_request_error"}}).encode())
+def _error(status: int, message: str, *, code: str | None = None) -> HttpAnswer:
+    error = {"message": message, "type": "invalid_request_error", "code": code}
+    return HttpAnswer(status, json.dumps({"error": error}).encode())

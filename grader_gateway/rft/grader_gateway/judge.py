@@ -10,7 +10,16 @@ from typing import Generic, TypeVar
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
-from rft.core.chat_completion import as_object, completions_url, first_choice, parse_completion, read_usage, text_of
+from rft.core.chat_completion import (
+    as_object,
+    completions_url,
+    first_choice,
+    is_context_full,
+    parse_completion,
+    read_usage,
+    refusal_text,
+    text_of,
+)
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.foreign_json import encodable
 from rft.core.grade import TokenUsage
@@ -27,6 +36,8 @@ T = TypeVar("T")
 REFUSED = "model_grader_refusal_error"
 CUT_OFF = "model_grader_exceeded_max_tokens_error"
 """`Failure.detail` of answers that hold no verdict, as `UNREADABLE`: names of the contract."""
+TOO_LONG = "too_long_for_the_judge"
+"""`Failure.detail` of a question that is longer than the judge's context."""
 
 _SCHEMA_REFUSALS = (400, 415, 422)
 """What servers answer that do not know `response_format`."""
@@ -97,6 +108,8 @@ class Judge:
         outcome = await self._ask(question, reader, trace_id, call_id, has_schema=has_schema)
         if not has_schema or not isinstance(outcome, Failure) or outcome.status not in _SCHEMA_REFUSALS:
             return outcome
+        if outcome.detail == TOO_LONG:
+            return outcome
         plain = await self._ask(question, reader, trace_id, f"{call_id}.plain", has_schema=False)
         if isinstance(plain, Failure) and plain.code is not FailureCode.INVALID_SCORE:
             return outcome
@@ -118,6 +131,8 @@ class Judge:
         if isinstance(answer, Answer):
             request = shown_request(body, self._endpoint.secrets)
             return Verdict(answer.value, reader.usage, answer.attempts, answer.elapsed_s, request, reader.reply)
+        if reader.is_too_long and answer.code is FailureCode.REJECTED:
+            return answer.model_copy(update={"detail": TOO_LONG})
         is_about_answer = answer.code is FailureCode.INVALID_SCORE
         return answer.model_copy(update={"detail": reader.detail}) if is_about_answer else answer
 
@@ -130,12 +145,17 @@ class _Reader(Generic[T]):
     client: EndpointClient
     usage: TokenUsage = field(default_factory=TokenUsage)
     detail: str = UNREADABLE
+    is_too_long: bool = False
+    """Whether the server said last that the question is longer than the model's context."""
     reply: str = ""
 
     def read(self, reply: Reply) -> T | AttemptFailure:
+        self.is_too_long = False
         if reply.status >= 400:
             failure = self.client.http.status_failure(reply)
             assert failure is not None
+            code, _, message = refusal_text(reply.body)
+            self.is_too_long = is_context_full(code, message)
             return failure
         completion = parse_completion(reply.body)
         if completion is None:

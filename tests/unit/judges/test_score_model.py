@@ -186,6 +186,42 @@ async def test_such_an_answer_gets_the_invalid_grade_that_was_ordered(court: Cou
     assert (graded.reward, graded.is_invalid) == (wanted, True)
 
 
+async def test_an_answer_longer_than_the_judges_context_is_graded_as_one_that_cannot_be_judged(court: Court) -> None:
+    """Left out of the training, its length would cost nothing; held, the job would wait for what no wait can mend."""
+    judge = ScriptedJudge(verdict(0.5), context_chars=8_000)
+    spec = SPEC.model_copy(update={"range": (-1.0, 1.0)})
+
+    graded = await grade(court, judge, spec, "word " * 3_000)
+
+    assert isinstance(graded, Grade)
+    assert (graded.reward, graded.model_errors, graded.is_invalid) == (-1.0, ("sample_parse_error",), True)
+    assert "context_length_exceeded" in (graded.error_details or "")
+    assert graded.usage == {"judge-1": TokenUsage(prompt_tokens=100, completion_tokens=20)}
+    assert ["response_format" in body for body in sent(judge)] == [True, True], "asked for no other reason"
+    assert isinstance(await grade(court, judge, spec, "short"), Grade)
+
+
+async def test_a_row_longer_than_the_judges_context_is_the_orders_failure(court: Court) -> None:
+    judge = ScriptedJudge(verdict(0.5), context_chars=8_000)
+    message = JudgeMessage(role="user", content="x" * 9_000 + "{{ sample.output_text }}")
+
+    failed = await grade(court, judge, SPEC.model_copy(update={"input": (message,)}))
+
+    assert isinstance(failed, Failure)
+    assert failed.code is FailureCode.OVERSIZE_REQUEST
+    assert "maximum context length" in failed.message
+
+
+async def test_a_judge_that_breaks_while_it_is_asked_of_less_is_the_failure_that_it_is(court: Court) -> None:
+    gone = Fault(FaultKind.STATUS, status=503)
+    judge = ScriptedJudge(verdict(0.5), context_chars=8_000, faults=FaultSequence([None, gone], last_stays=True))
+
+    failed = await grade(court, judge, text="word " * 3_000)
+
+    assert isinstance(failed, Failure)
+    assert failed.code is FailureCode.SERVER_ERROR
+
+
 async def test_a_row_that_lacks_what_a_template_names_is_a_failure(court: Court) -> None:
     message = JudgeMessage(role="user", content="{{ sample.output_json.total }} {{ item.missing }}")
 

@@ -9,7 +9,16 @@ from pydantic import JsonValue
 
 from rft.chat.thinking import THINK_CLOSE, THINK_OPEN, split_thinking
 from rft.core.base import JsonObject
-from rft.core.chat_completion import as_count, as_object, first_choice, parse_completion, parse_object, text_of
+from rft.core.chat_completion import (
+    as_count,
+    as_object,
+    first_choice,
+    is_context_full,
+    parse_completion,
+    parse_object,
+    refusal_text,
+    text_of,
+)
 from rft.core.foreign_json import encodable
 from rft.core.messages import Message, Role, ToolCall, ToolSchema, in_order_of_calls
 from rft.core.response_format import ResponseFormat
@@ -26,7 +35,6 @@ _STOPPED = frozenset(
 )
 _CALLING = frozenset({"tool_calls", "function_call", "tool_use"})
 _CUT = frozenset({"length", "max_tokens", "model_length"})
-_CONTEXT_PHRASES = ("context length", "context window", "context size", "maximum context", "prompt is too long")
 _SEEDS = 2**31
 """Some servers take no larger ones."""
 _NO_MODEL_PHRASES = ("valid model", "unknown model", "model not found", "no such model")
@@ -232,18 +240,12 @@ class Refusal:
     @classmethod
     def of(cls, body: bytes) -> "Refusal":
         """Of any body."""
-        parsed = parse_object(body)
-        error = {} if parsed is None else as_object(parsed.get("error")) or parsed
-        code = error.get("code") or error.get("type")
-        message = error.get("message")
-        text = message if isinstance(message, str) else body.decode(errors="replace")
-        return cls(str(code or ""), str(error.get("param") or ""), text)
+        return cls(*refusal_text(body))
 
     @property
     def is_context_full(self) -> bool:
         """The conversation is longer than the model's context."""
-        text = self.message.lower()
-        return self.code == "context_length_exceeded" or any(phrase in text for phrase in _CONTEXT_PHRASES)
+        return is_context_full(self.code, self.message)
 
     @property
     def is_filtered(self) -> bool:

@@ -3,18 +3,23 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pydantic import JsonValue
+
 from rft.core.base import JsonObject
-from rft.core.failure import Failure
+from rft.core.failure import Failure, FailureCode
 from rft.core.finished_trace import FinishedTrace
-from rft.core.grade import Grade
+from rft.core.grade import SAMPLE_PARSE_ERROR, Grade
 from rft.core.graders import JudgeMessage, SamplingParams
-from rft.grader_gateway.builtin.guarded import broke, not_judged, unrendered
+from rft.grader_gateway.builtin.guarded import NoScore, broke, not_judged, unrendered
 from rft.grader_gateway.contract import to_item, to_sample
-from rft.grader_gateway.judge import Judge, Question, with_instruction
+from rft.grader_gateway.judge import TOO_LONG, Judge, Question, with_instruction
 from rft.grader_gateway.judge_answer import Unreadable
 from rft.grader_gateway.templates import Template, Unrenderable, parse, render_all
 
 _CALL_ID = "grade"
+_SHORT_CHARS = 1_000
+"""As of an endpoint's grade."""
+_FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +64,9 @@ class ModelJudge:
             if isinstance(problem, Failure):
                 return problem
             return not_judged(self._name, self._form.worst, problem).model_copy(update={"attempts": 0})
-        question = Question(
-            model=self._model,
-            messages=with_instruction(rendered, self._form.instruction),
-            answer_name=self._form.name,
-            answer_schema=self._form.schema,
-            read=self._form.read,
-            sampling=self._sampling,
-        )
-        verdict = await self._judge.ask(question, trace_id=trace_id, call_id=f"{_CALL_ID}.{self._name}")
+        verdict = await self._judge.ask(self._question(rendered), trace_id=trace_id, call_id=self._call_id)
         if isinstance(verdict, Failure):
-            return verdict
+            return await self._too_long(verdict, trace, item, trace_id) if verdict.detail == TOO_LONG else verdict
         return Grade(
             reward=verdict.value,
             scores={self._name: verdict.value},
@@ -80,6 +77,54 @@ class ModelJudge:
             request=verdict.request,
             reply=verdict.reply,
         )
+
+    async def _too_long(
+        self, refused: Failure, trace: FinishedTrace, item: JsonObject, trace_id: str
+    ) -> Grade | Failure:
+        """Of what is longer than the judge's context. Where a short answer fits, the answer's length costs its score:
+        to leave it out of the training would reward that. Where not even that fits, the row is too long."""
+        rendered = _render(self._messages, shortened(to_sample(trace)), to_item(item))
+        if isinstance(rendered, Unrenderable):
+            return refused
+        asked = await self._judge.ask(self._question(rendered), trace_id=trace_id, call_id=f"{self._call_id}.short")
+        if not isinstance(asked, Failure):
+            why = NoScore(SAMPLE_PARSE_ERROR, f"was sent more than its model's context holds: {refused.message}")
+            grade = not_judged(self._name, self._form.worst, why)
+            return grade.model_copy(update={"usage": {self._model: asked.usage}, "attempts": refused.attempts})
+        if asked.detail != TOO_LONG:
+            return asked
+        return refused.model_copy(update={"code": FailureCode.OVERSIZE_REQUEST, "detail": None})
+
+    @property
+    def _call_id(self) -> str:
+        return f"{_CALL_ID}.{self._name}"
+
+    def _question(self, rendered: Sequence[JudgeMessage]) -> Question[float]:
+        return Question(
+            model=self._model,
+            messages=with_instruction(rendered, self._form.instruction),
+            answer_name=self._form.name,
+            answer_schema=self._form.schema,
+            read=self._form.read,
+            sampling=self._sampling,
+        )
+
+
+def shortened(value: JsonObject) -> JsonObject:
+    """Each text of a sample cut to what a short answer has, and each list to a few entries."""
+    return {key: _shortened(one) for key, one in value.items()}
+
+
+def _shortened(value: JsonValue) -> JsonValue:
+    match value:
+        case str():
+            return value[:_SHORT_CHARS]
+        case list():
+            return [_shortened(one) for one in value[:_FEW]]
+        case dict():
+            return shortened(value)
+        case _:
+            return value
 
 
 def _render(
