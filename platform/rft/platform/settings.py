@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, LiteralString
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, AliasChoices, Field, IPvAnyNetwork, ValidationError
@@ -44,7 +44,7 @@ def _devices(text: str | None) -> str | None:
     return text
 
 
-def _refused_by(problem_of: Callable[[str], str | None], kind: str) -> AfterValidator:
+def _refused_by(problem_of: Callable[[str], str | None], kind: LiteralString) -> AfterValidator:
     """Refuses what has a problem, in words without the value."""
 
     def checked(value: str | None) -> str | None:

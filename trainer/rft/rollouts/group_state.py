@@ -15,6 +15,8 @@ from rft.rollouts.group import replacement_key, same_seed_key
 from rft.rollouts.kept_rollouts import KeptRollout
 from rft.rollouts.loop import PendingGrade
 
+_REFUSALS = (FailureCode.SERVER_ERROR, FailureCode.REJECTED)
+
 
 @dataclass(slots=True, eq=False)
 class GroupSlot:
@@ -49,6 +51,12 @@ class GroupSlot:
     def is_waiting(self) -> bool:
         """It failed, and an endpoint that recovers would make the difference."""
         return self.failure is not None and action_for(self.failure) is FailureAction.WAIT
+
+    @property
+    def is_refused_a_grade(self) -> bool:
+        """Its grader answers, and does not grade it: it may have lost what it kept of the conversation."""
+        failure = None if self.pending is None else self.pending.failure
+        return failure is not None and failure.status is not None and failure.code in _REFUSALS
 
     def make_room(self, failed: Rollout) -> None:
         """For the rollout that replaces a failed one: the same conversation where an endpoint was at fault."""

@@ -25,6 +25,9 @@ from rft.rollouts.setup import RolloutSetup
 
 log = logging.getLogger(__name__)
 
+_REFUSALS_BORNE = 3
+"""Trials in which a grader answers and refuses, before a conversation is begun anew: it may have lost all of them."""
+
 OnRollout = Callable[[Rollout, bool], None]
 """Called as each rollout ends, with whether it is replaced. An exception stops the step."""
 
@@ -226,9 +229,11 @@ class RoundState:
                 failure for failure in (*failures, *self._others_failures) if action_for(failure) is FailureAction.WAIT
             ]
             hold.begin_trials(failing_endpoint_of(waiting, rollouts=self._rollouts_of_step))
-            await self._recover(waits, trials, missing)
+            are_lost = await self._recover(waits, trials, missing)
             hold.end_trials()
             await gather_or_cancel(self._fill(work, is_again=True) for work in self._works_waiting())
+            if are_lost and self._give_up(self._slots):
+                await gather_or_cancel(self._fill(work, is_again=True) for work in self._works_waiting())
 
     def _bearable(self, hold: RoundHold) -> float:
         return hold.rule.excluded_share * self._rollouts_of_step
@@ -239,22 +244,42 @@ class RoundState:
 
     async def _recover(
         self, waits: Iterator[float], trials: Iterator[int], missing: Mapping[str, Failure] = MappingProxyType({})
-    ) -> None:
+    ) -> bool:
         """Try failed rollouts again, one after the other, until one is graded; each trial may be another's turn.
 
         A tool that is missing lets rollouts be graded, too: those it failed are over when it answers otherwise.
+        Whether conversations are lost: one was graded that was begun anew in place of one that is refused its grade.
         """
+        refusals = 0
         while works := self._works_waiting():
             await asyncio.sleep(next(waits))
             trial = works[next(trials) % len(works)]
             has_met_missing = any(slot.has_met_missing_tool for slot in trial.slots)
             await self._fill(trial, is_again=True)
+            refusals += any(slot.is_refused_a_grade for slot in trial.slots)
+            is_anew = refusals == _REFUSALS_BORNE and self._give_up(trial.slots)
+            if is_anew:
+                refusals = 0
+                await self._fill(trial, is_again=True)
             tried = list(self._rollouts(trial.slots))
             if has_met_missing and any(has_answer_of(rollout, missing) for rollout in tried):
-                return
+                return False
             self._fail(trial.slots, missing)
             if not has_met_missing and any(rollout.reward is not None for rollout in self._rollouts(trial.slots)):
-                return
+                return is_anew
+        return False
+
+    def _give_up(self, slots: Sequence[GroupSlot]) -> bool:
+        """End conversations that are refused their grade, so that others begin in their place; whether there were any.
+
+        A judge of whole groups keeps nothing of them.
+        """
+        if self._setup.group_grader is not None:
+            return False
+        refused = [(slot, slot.pending) for slot in slots if slot.pending is not None and slot.is_refused_a_grade]
+        for slot, pending in refused:
+            self._end(slot, pending.give_up())
+        return bool(refused)
 
     def _fail(self, slots: Sequence[GroupSlot], missing: Mapping[str, Failure]) -> None:
         """What a missing tool answered has no grade, whatever was told of it before."""

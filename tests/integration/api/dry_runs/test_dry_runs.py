@@ -57,7 +57,7 @@ async def run(client: AsyncOpenAI, grader: Any, answer: str = "7", **more: Any) 
 
 
 async def test_calls_of_2025_name_a_reference_answer_which_graders_read_of_the_item(client: AsyncOpenAI) -> None:
-    grader = {**EXACT, "reference": "{{ item.reference_answer }}"}
+    grader: Any = {**EXACT, "reference": "{{ item.reference_answer }}"}
     ran = client.fine_tuning.alpha.graders.run
     earlier = await ran(grader=grader, model_sample="7", extra_body={"reference_answer": "7"})
     both = await ran(
