@@ -43,4 +43,9 @@ def test_what_is_none(url: str, problem: str) -> None:
     assert told is not None
     assert problem in told
     assert "hid" not in told
-    assert broker_url_problem(url.replace("postgresql", "redis")) is not None
+
+
+def test_a_broker_takes_the_last_at_for_the_end_of_its_password() -> None:
+    assert broker_url_problem("redis://:hid@den@10.0.0.2:6379/0") is None
+    assert broker_url_problem("redis://:hid/den@10.0.0.2:6379/0") is not None
+    assert broker_url_problem("redis://:hid#den@10.0.0.2:6379/0") is not None
