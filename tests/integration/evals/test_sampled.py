@@ -77,6 +77,15 @@ async def test_runs_of_2025_are_taken_as_they_were_spelled(stage: Stage, provide
     assert provider.requests[0]["max_completion_tokens"] == 64
 
 
+async def test_an_item_shows_the_limit_that_its_answer_was_held_to_where_none_was_ordered(
+    stage: Stage, provider: ScriptedProvider
+) -> None:
+    eval_id = await stage.make()
+    run = await stage.run(eval_id, sampled(row("6", None)))
+    [item] = await collect(stage.items(eval_id, run.id))
+    assert item.sample.max_completion_tokens == provider.requests[0]["max_completion_tokens"] == 4096
+
+
 async def test_a_top_p_of_zero_reaches_the_provider(stage: Stage, provider: ScriptedProvider) -> None:
     eval_id = await stage.make()
     run = await stage.run(eval_id, sampled(row("7", None), sampling_params={"top_p": 0}))

@@ -258,7 +258,7 @@ async def open_sampling(
             sampling=to_chat_sampling(wanted),
         )
         prompts = ItemMessages.of(source.input_messages)
-        yield Sampling(run, prompts, tools, setup, _shown(wanted), recent, wanted.format_param, price)
+        yield Sampling(run, prompts, tools, setup, _shown(wanted, setup.budgets), recent, wanted.format_param, price)
 
 
 async def find_model(connection: AsyncConnection[TupleRow], context: WorkerContext, run: RunRow) -> ChatModel:
@@ -294,6 +294,7 @@ def to_chat_sampling(wanted: SamplingParams) -> ChatSampling:
     )
 
 
-def _shown(wanted: SamplingParams) -> JsonObject:
-    names = ("temperature", "top_p", "max_completion_tokens")
-    return {name: cast("JsonValue", getattr(wanted, name)) for name in names}
+def _shown(wanted: SamplingParams, budgets: Budgets) -> JsonObject:
+    """What an output item shows of it: the limit that holds, and what was ordered of what a model may know better."""
+    ordered = {name: cast("JsonValue", getattr(wanted, name)) for name in ("temperature", "top_p")}
+    return {**ordered, "max_completion_tokens": budgets.max_tokens}
