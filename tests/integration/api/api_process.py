@@ -20,6 +20,7 @@ def api_process(home: Path, database_url: str) -> Generator[tuple[psutil.Process
     log = home / "api.log"
     environment = {
         "DATABASE_URL": database_url,
+        "BROKER_URL": "redis://127.0.0.1:9/0",  # Nothing that is ordered here is waited for.
         "RFT_HOME": str(home),
         "PATH": "/usr/bin:/bin",
         "PYTHONUNBUFFERED": "1",

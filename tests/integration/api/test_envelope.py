@@ -171,3 +171,15 @@ async def test_openapi_tells_the_truth(api: Api) -> None:
 async def test_without_a_database_the_app_says_so(tmp_path_factory: pytest.TempPathFactory) -> None:
     with pytest.raises(ValueError, match="DATABASE_URL"):
         create_app(Settings.model_validate({"home": tmp_path_factory.mktemp("home"), "DATABASE_URL": None}))
+
+
+async def test_without_a_queue_it_does_not_start(tmp_path_factory: pytest.TempPathFactory) -> None:
+    given = {
+        "home": tmp_path_factory.mktemp("home"),
+        "DATABASE_URL": "postgresql://x@127.0.0.1:1/x",
+        "BROKER_URL": None,
+    }
+    app = create_app(Settings.model_validate(given))
+    with pytest.raises(ValueError, match="BROKER_URL"):
+        async with app.router.lifespan_context(app):
+            pass

@@ -33,7 +33,11 @@ def command() -> list[str]:
 @contextmanager
 def beside(api: Api) -> Generator[tuple[subprocess.Popen[str], str]]:
     """One over the same database and home, and its address."""
-    own = {"DATABASE_URL": api.settings.database_url or "", "RFT_HOME": str(api.settings.home)}
+    own = {
+        "DATABASE_URL": api.settings.database_url or "",
+        "BROKER_URL": "redis://127.0.0.1:9/0",
+        "RFT_HOME": str(api.settings.home),
+    }
     process = subprocess.Popen(
         command(), env={**os.environ, **own}, preexec_fn=_as_in_a_shell, stderr=subprocess.PIPE, text=True
     )
