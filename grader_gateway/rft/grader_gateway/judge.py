@@ -108,7 +108,7 @@ class Judge:
         outcome = await self._ask(question, reader, trace_id, call_id, has_schema=has_schema)
         if not has_schema or not isinstance(outcome, Failure) or outcome.status not in _SCHEMA_REFUSALS:
             return outcome
-        if outcome.detail == TOO_LONG:
+        if outcome.detail == TOO_LONG:  # Refused for another reason than the schema.
             return outcome
         plain = await self._ask(question, reader, trace_id, f"{call_id}.plain", has_schema=False)
         if isinstance(plain, Failure) and plain.code is not FailureCode.INVALID_SCORE:

@@ -14,6 +14,8 @@ from rft.grader_gateway.sample_shape import SAMPLE, index_of, path_problem
 
 SAMPLE_NAMES = frozenset(SAMPLE.by_name)
 """What a `sample` always has."""
+ANSWER = frozenset({"choices", "output_json", "output_text", "output_tools"})
+"""What of it the model wrote."""
 _NOT_THE_MODELS = frozenset({"input_tools", "model", "output_audio", "output_reasoning_summary"})
 """What of it no answer changes: a path that leads nowhere in there is the author's doing."""
 
@@ -119,13 +121,12 @@ def render_all(
     return _worst(problems) if problems else tuple(texts)
 
 
-def without(names: Collection[str], template: Template) -> Template:
+def without(names: Collection[str], template: Template, *, instead: str = "") -> Template:
     """The template without what it takes of these parts of the sample."""
     return Template(
         tuple(
-            part
+            part if isinstance(part, str) or part.namespace == "item" or part.steps[0] not in names else instead
             for part in template.parts
-            if isinstance(part, str) or part.namespace == "item" or part.steps[0] not in names
         )
     )
 

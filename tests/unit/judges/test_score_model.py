@@ -201,6 +201,21 @@ async def test_an_answer_longer_than_the_judges_context_is_graded_as_one_that_ca
     assert isinstance(await grade(court, judge, spec, "short"), Grade)
 
 
+async def test_whatever_a_template_takes_of_a_long_conversation_is_left_out_when_it_is_asked_of_the_rest(
+    court: Court,
+) -> None:
+    """A judge that finds nothing to judge there has shown all the same that the rest fits."""
+    judge = ScriptedJudge("There is nothing to rate.", context_chars=8_000)
+    parts = "{{ sample.choices[0].message.content }}{{ sample.trace.messages[-1].content }}"
+    message = JudgeMessage(role="user", content=parts)
+
+    graded = await grade(court, judge, SPEC.model_copy(update={"input": (message,)}), "word " * 3_000)
+
+    assert isinstance(graded, Grade)
+    assert (graded.reward, graded.model_errors) == (0.0, ("sample_parse_error",))
+    assert sent(judge)[1]["messages"][-1]["content"] == "......"
+
+
 async def test_a_row_longer_than_the_judges_context_is_the_orders_failure(court: Court) -> None:
     judge = ScriptedJudge(verdict(0.5), context_chars=8_000)
     message = JudgeMessage(role="user", content="x" * 9_000 + "{{ sample.output_text }}")

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pydantic import JsonValue
-
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode
 from rft.core.finished_trace import FinishedTrace
@@ -14,12 +12,12 @@ from rft.grader_gateway.builtin.guarded import NoScore, broke, not_judged, unren
 from rft.grader_gateway.contract import to_item, to_sample
 from rft.grader_gateway.judge import TOO_LONG, Judge, Question, with_instruction
 from rft.grader_gateway.judge_answer import Unreadable
-from rft.grader_gateway.templates import Template, Unrenderable, parse, render_all
+from rft.grader_gateway.templates import ANSWER, Template, Unrenderable, parse, render_all, without
 
 _CALL_ID = "grade"
-_SHORT_CHARS = 1_000
-"""As of an endpoint's grade."""
-_FEW = 8
+_CONVERSATION = ANSWER | {"trace"}
+_LEFT_OUT = "..."
+"""In place of it: some servers refuse empty messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +79,22 @@ class ModelJudge:
     async def _too_long(
         self, refused: Failure, trace: FinishedTrace, item: JsonObject, trace_id: str
     ) -> Grade | Failure:
-        """Of what is longer than the judge's context. Where a short answer fits, the answer's length costs its score:
-        to leave it out of the training would reward that. Where not even that fits, the row is too long."""
-        rendered = _render(self._messages, shortened(to_sample(trace)), to_item(item))
-        if isinstance(rendered, Unrenderable):
-            return refused
-        asked = await self._judge.ask(self._question(rendered), trace_id=trace_id, call_id=f"{self._call_id}.short")
-        if not isinstance(asked, Failure):
-            why = NoScore(SAMPLE_PARSE_ERROR, f"was sent more than its model's context holds: {refused.message}")
-            grade = not_judged(self._name, self._form.worst, why)
-            return grade.model_copy(update={"usage": {self._model: asked.usage}, "attempts": refused.attempts})
-        if asked.detail != TOO_LONG:
+        """Of what is longer than the judge's context. Where all fits but the conversation, its length costs the score:
+        to leave it out of the training would reward that. Where that does not fit either, the row is too long."""
+        others = [
+            (message, without(_CONVERSATION, template, instead=_LEFT_OUT)) for message, template in self._messages
+        ]
+        rendered = _render(others, to_sample(trace), to_item(item))
+        assert not isinstance(rendered, Unrenderable), "all of it was rendered"
+        asked = await self._judge.ask(self._question(rendered), trace_id=trace_id, call_id=f"{self._call_id}.rest")
+        if isinstance(asked, Failure) and asked.detail == TOO_LONG:
+            return refused.model_copy(update={"code": FailureCode.OVERSIZE_REQUEST, "detail": None})
+        if isinstance(asked, Failure) and asked.code is not FailureCode.INVALID_SCORE:
             return asked
-        return refused.model_copy(update={"code": FailureCode.OVERSIZE_REQUEST, "detail": None})
+        why = NoScore(SAMPLE_PARSE_ERROR, f"was sent more than its model's context holds: {refused.message}")
+        usage = asked.usage if isinstance(asked, Failure) else {self._model: asked.usage}
+        grade = not_judged(self._name, self._form.worst, why)
+        return grade.model_copy(update={"usage": usage, "attempts": refused.attempts})
 
     @property
     def _call_id(self) -> str:
@@ -108,23 +109,6 @@ class ModelJudge:
             read=self._form.read,
             sampling=self._sampling,
         )
-
-
-def shortened(value: JsonObject) -> JsonObject:
-    """Each text of a sample cut to what a short answer has, and each list to a few entries."""
-    return {key: _shortened(one) for key, one in value.items()}
-
-
-def _shortened(value: JsonValue) -> JsonValue:
-    match value:
-        case str():
-            return value[:_SHORT_CHARS]
-        case list():
-            return [_shortened(one) for one in value[:_FEW]]
-        case dict():
-            return shortened(value)
-        case _:
-            return value
 
 
 def _render(

@@ -10,10 +10,7 @@ from rft.core.graders import TextSimilarityGrader
 from rft.grader_gateway.builtin.guarded import NoScore, Score, graded, no_score, unrendered
 from rft.grader_gateway.builtin.similarity import UNSUPPORTED_METRICS, TextsTooLong, is_comparable, similarity
 from rft.grader_gateway.contract import to_item, to_sample
-from rft.grader_gateway.templates import Unrenderable, parse, render_all, without
-
-_ANSWER = frozenset({"choices", "output_json", "output_text", "output_tools"})
-"""What of a sample the model wrote."""
+from rft.grader_gateway.templates import ANSWER, Unrenderable, parse, render_all, without
 
 
 class TextSimilarity:
@@ -45,6 +42,6 @@ class TextSimilarity:
 
     def _is_answers_doing(self, sample: JsonObject, row: JsonObject) -> bool:
         """Whether an answer as long as what it is held against could be compared."""
-        others = render_all([without(_ANSWER, template) for template in self._templates], sample=sample, item=row)
+        others = render_all([without(ANSWER, template) for template in self._templates], sample=sample, item=row)
         metric = self._spec.evaluation_metric
         return not isinstance(others, Unrenderable) and all(is_comparable(metric, one, one) for one in others)
